@@ -1,7 +1,6 @@
 """`make bench`: everything that is measured; `python -m benchmarks plan scan` runs some parts of it.
 
-Machines are shared and noisy, so what is compared is run in turn in one process and given as a ratio of
-medians.
+Machines are shared and noisy, so contenders run in turn in one process and are reported as a ratio of medians.
 """
 
 from __future__ import annotations

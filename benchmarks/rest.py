@@ -1,8 +1,8 @@
 """The REST catalog under load: plans of a large and a small table, and a plan that keeps every file, page by page.
 
-The clients are threads of one other process, as in `benchmarks.service`. On a machine that does other things, too, the
-processor time of a plan says more than how long it took. BENCH_SECONDS is how long each round goes on (5 unless
-given), BENCH_WORKERS how many workers share the port (2), BENCH_FILES how many files are kept page by page (1,000,000).
+The clients are threads of one other process, as in `benchmarks.service`. On a machine with other work, a plan's CPU
+time says more than its wall time. BENCH_SECONDS is the duration of each round (default 5), BENCH_WORKERS the number
+of workers that share the port (2), BENCH_FILES the number of files kept page by page (1,000,000).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KEPT = 1_000_000
 
 
 def run(console: Console) -> None:
-    """Measure trees of Parquet files that never change: one file kept by each plan, and then all of them."""
+    """Measure trees of immutable Parquet files: one file kept by each plan, and then all of them."""
     grid = Grid(title="plans of the REST catalog, a new constant in each")
     for heading in (
         "files",
@@ -80,7 +80,7 @@ def _write_tables(folder: Path, tables: dict[str, int]) -> None:
 
 
 def ask_for(url: str, table: str, clients: int, seconds: float) -> Round:
-    """Ask with so many clients for so long; runs in a process of its own."""
+    """Send requests from this many clients for this long; runs in its own process."""
     numbers = count(os.getpid() + time.time_ns() // 1_000_000)
     files = {"large": LARGE, "small": SMALL}[table]
 
@@ -147,7 +147,7 @@ def _paged(url: str, pid: int, files: int) -> Grid:
 
 
 def _memory(pid: int, what: str) -> float:
-    """A figure of the largest of a process and those that it started, in MiB."""
+    """A memory figure, in MiB, of the largest among a process and its children."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     [kib] = re.findall(rf"{what}:\s+(\d+) kB", status)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()

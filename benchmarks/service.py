@@ -1,8 +1,8 @@
-"""`pruner serve` under load over 10,000 slices: plans a second, how long they wait, and what they take of processors.
+"""`pruner serve` under load over 10,000 slices: plans per second, latency and CPU time.
 
-The clients are threads of one other process on the same machine. They speak plain sockets, so that they take little
-of the processors themselves; what they take is shown. BENCH_SECONDS is how long each round goes on (5 unless given),
-BENCH_WORKERS how many workers share the port (2).
+The clients are threads of one other process on the same machine. They use plain sockets, so that they need little CPU
+time themselves; it is shown. BENCH_SECONDS is the duration of each round (default 5), BENCH_WORKERS the number of
+workers that share the port (2).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Round(NamedTuple):
-    """What one round of clients saw: seconds of each request, of all together, and of the clients' processor time."""
+    """What one round of clients saw: seconds of each request, seconds in total, and the clients' CPU time."""
 
     seconds: list[float]
     whole: float
@@ -55,7 +55,7 @@ class Round(NamedTuple):
 
 
 def run(console: Console) -> None:
-    """Measure a Hudi table and an immutable tree of Parquet files, with new and with known questions."""
+    """Measure a Hudi table and an immutable tree of Parquet files, with new and with repeated requests."""
     grid = Grid(title=f"`pruner serve`, {SLICES:,} slices, keys known to the clients")
     for heading in (
         "table",
@@ -89,7 +89,7 @@ def run(console: Console) -> None:
 
 
 def _queries(url: str, pid: int, columns: Mapping[str, str]) -> Grid:
-    """The scans of a query, asked for apart and all at once, and with one request; both in turn."""
+    """The scans of a query, in separate concurrent requests and in one request; both in turn."""
     grid = Grid(title=f"a query of {SCANS} scans of one table, median of {QUERIES}")
     for heading in ("table", "apart, ms", "together, ms", "apart, CPU ms", "together, CPU ms"):
         grid.add_column(heading, justify="right")
@@ -130,7 +130,7 @@ def _posted(url: str, path: str, body: bytes) -> bytes:
 
 
 def _write_tables(folder: Path) -> dict[str, str]:
-    """Make the tables and a `pruner.toml` that names them; returns the column to ask for of each."""
+    """Make the tables and a `pruner.toml` that names them; return the column to query in each."""
     link_tree(folder / "immutable", SLICES)
     index_with(pruner.open_table(folder / "immutable", files="immutable"), made_up_bounds(SLICES))
     zero.write_table(folder / "hudi", SLICES)
@@ -144,7 +144,7 @@ def _write_tables(folder: Path) -> dict[str, str]:
 def measured(
     clients: Pool, pid: int, ask_for: Callable[..., Round], question: tuple[str | int, ...]
 ) -> tuple[str, ...]:
-    """Plans a second, their median and 99th percentile, and the processor time of the service and of its clients."""
+    """Plans per second, their median and 99th percentile, and the CPU time of the service and of its clients."""
     seconds = float(os.environ.get("BENCH_SECONDS", str(SECONDS)))
     clients.apply(ask_for, (*question, 1.0))
     before = processor_seconds(pid)
@@ -161,7 +161,7 @@ def measured(
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time of a process and of the processes that it started."""
+    """CPU time of a process and of its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS + sum(
@@ -170,7 +170,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def ask_for(url: str, table: str, column: str, clients: int, questions: str, seconds: float) -> Round:
-    """Ask with so many clients for so long; runs in a process of its own."""
+    """Send requests from this many clients for this long; runs in its own process."""
     numbers = count(os.getpid() + time.time_ns() // 1_000_000)
 
     def client(end: float) -> list[float]:
@@ -190,7 +190,7 @@ def ask_for(url: str, table: str, column: str, clients: int, questions: str, sec
 
 
 def round_of(clients: int, client: Callable[[float], list[float]], seconds: float) -> Round:
-    """Let so many clients ask until so many seconds are over; each is told when that is."""
+    """Run this many clients for this many seconds; each is given the deadline."""
     started, used = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(clients) as pool:
         taken = [*itertools.chain(*pool.map(client, [started + seconds] * clients))]
@@ -214,7 +214,7 @@ def _body(table: str, column: str, number: int, snapshot: str | None) -> bytes:
 
 @contextmanager
 def connected(url: str) -> Iterator[Asks]:
-    """A connection that stays open; gives what sends a request and returns the answer."""
+    """A connection that stays open; yields a function that sends a request and returns the answer."""
     place = urlsplit(url)
     with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""Medians of things that are run in turn."""
+"""Medians of contenders that run in turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def medians(contenders: Mapping[str, Callable[[], Any]], runs: int, *, warmups: 
 
 
 def milliseconds(title: str, own: Mapping[str, tuple[float, float]], others: Mapping[str, float]) -> Table:
-    """A table of seconds of a processor and by the clock; of what runs in another process by the clock alone."""
+    """A table of CPU time and wall time; of wall time alone for what runs in another process."""
     grid = Table(title=f"{title}, milliseconds")
     for heading in ("what", "processor", "wall"):
         grid.add_column(heading, justify="left" if heading == "what" else "right")

@@ -1,6 +1,6 @@
-"""`make demo-delta`: Spark writes a Delta table and deletes rows; Spark and DuckDB read it, pruned and as they are.
+"""`make demo-delta`: Spark writes a Delta table and deletes rows; Spark and DuckDB read it, pruned and plain.
 
-The orders lie in the order of time, so that Delta's statistics know nothing of customers: an index of pruner's does.
+The orders are in time order, so that Delta's statistics cannot prune by customer, but an index of pruner's can.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUERIES = {
     "deleted rows": "SELECT count(*) FROM orders WHERE customer = 'c000500'",
     "not prunable": "SELECT count(*) FROM orders WHERE id % 7 = 3",
 }
-"""What each query shows, and its text, which is the same in both engines."""
+"""What each query shows, and its text, the same in both engines."""
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def orders(spark: SparkSession) -> DataFrame:
 
 
 def _write(spark: SparkSession, place: Path) -> None:
-    """Write the orders, and delete those of one customer: Delta writes vectors for them, and no file anew."""
+    """Write the orders, and delete those of one customer: Delta writes deletion vectors, and rewrites no file."""
     orders(spark).write.format("delta").option("delta.enableDeletionVectors", "true").save(str(place))
     spark.sql(f"DELETE FROM delta.`{place}` WHERE customer = 'c000500'")
 

@@ -57,7 +57,7 @@ def main() -> None:
         trino_java()
     except MissingJavaError as missing:
         raise SystemExit(str(missing)) from None
-    # Whoever ends this process, the programs that it started end with it.
+    # However this process ends, the programs that it started end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
@@ -75,7 +75,7 @@ def _stage(folder: Path, running: ExitStack) -> Stage:
     whole = session_with_jars(folder / "spark")
     running.callback(whole.stop)
     spark = iceberg_session(whole, folder)
-    # Trino opens no place without a scheme.
+    # Trino opens no location without a scheme.
     spark.conf.set("spark.sql.catalog.ice.warehouse", f"file:{folder}")
     place = folder / "web" / "orders"
     orders(spark).writeTo(NAME).using("iceberg").tableProperty("format-version", "2").tableProperty(

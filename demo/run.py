@@ -1,6 +1,6 @@
-"""`make demo`: index a real Hudi table once, then run queries in DuckDB over all files and over those that are left.
+"""`make demo`: index a real Hudi table once, then run queries in DuckDB over all files and over the remaining ones.
 
-"Not pruned" is DuckDB's own reader over every base file of the same snapshot, with DuckDB's own skipping at work.
+"Not pruned" is DuckDB's own reader over every base file of the same snapshot, with DuckDB's own skipping on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 INDEX = "flights_stats"
 HOURS = "departure_hour"
-"""An index over an expression: no range of `departure` has an hour of the day."""
+"""An index over an expression: no range of `departure` matches an hour of the day."""
 RUNS = 7
 WIDTH = 132
 
@@ -86,9 +86,9 @@ QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one query took with all files and with those that were left; times are medians in seconds.
+    """Times of one query with all files and with the remaining ones: medians in seconds.
 
-    `by_hudi` is how many files Hudi's own indexes leave, with none of pruner's.
+    `by_hudi` is how many files Hudi's own indexes keep, without pruner's.
     """
 
     query: Query
@@ -183,7 +183,7 @@ def _show_small_tables(connection: Any, plain: duckdb.DuckDBPyConnection, tables
 
 
 def _kept_by_hudis_indexes(tables: DemoTables) -> list[int]:
-    """How many files each query reads by the indexes that Hudi keeps itself, as if pruner had built none."""
+    """How many files each query reads with Hudi's own indexes, as if pruner had built none."""
     with tempfile.TemporaryDirectory() as nowhere:
         connection = pruner_duckdb.connect({"flights": {"uri": str(tables.flights), "index_uri": nowhere}})
         _show_small_tables(connection, duckdb.connect(), tables)

@@ -35,7 +35,7 @@ QUERIES = {
 
 
 def spark_grid(tables: DemoTables) -> tuple[Grid, bool]:
-    """Run the queries both ways; return what was measured, and whether all answers were equal."""
+    """Run the queries both ways; return the measurements, and whether all answers were equal."""
     with tempfile.TemporaryDirectory() as scratch:
         spark = hudi_session(Path(scratch))
         try:

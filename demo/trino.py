@@ -1,7 +1,7 @@
 """`make demo-trino`: the same queries through a plain and a pruned catalog of a real Trino, over two indexed tables.
 
-The Hudi table is that of `make demo`; beside it the same flights lie as plain Parquet files, a Hive table. Everything
-that is started here ends with the process: the service, and Trino.
+The Hudi table is that of `make demo`; the same flights are also stored as plain Parquet files, a Hive table.
+Everything started here ends with the process: the service, and Trino.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stage:
     client: TrinoClient
 
     def run(self, catalog: str, sql: str) -> tuple[Result, int, int, str]:
-        """Run a query; return its result, its splits, its physical bytes, and the plans that the log has since."""
+        """Run a query; return its result, its splits, its physical bytes, and the plans logged since."""
         before = len(self.server.log)
         found = self.client.run(sql, catalog=catalog, schema=SCHEMA)
         splits = sum(self.client.splits_by_scan(found.query_id).values())
@@ -74,7 +74,7 @@ def main() -> None:
         trino_java()
     except MissingJavaError as missing:
         raise SystemExit(str(missing)) from None
-    # Whoever ends this process, the programs that it started end with it.
+    # However this process ends, the programs that it started end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console(width=WIDTH)
     try:
@@ -118,7 +118,7 @@ def _stage(folder: Path, running: ExitStack) -> Stage:
 
 
 def write_hive(root: Path) -> None:
-    """Write the flights as a Hive table: a folder for each month, in it files sorted by carrier and departure."""
+    """Write the flights as a Hive table: a folder for each month, with files sorted by carrier and departure."""
     flights = source_table("flights.csv.zip")
     minutes = pc.multiply(flights["minute"].cast(pa.int64()), 60_000_000).cast(pa.duration("us"))
     departure = pc.add(flights["time_hour"], minutes).cast(pa.timestamp("us", "UTC"))
@@ -153,7 +153,7 @@ def _catalogs(folder: Path, url: str, hudi: Path, hive: Path) -> dict[str, dict[
 
 
 def _grid(stage: Stage, catalog: str) -> tuple[Grid, bool]:
-    """Run all queries over one table both ways; return what was measured, and whether all rows were the same."""
+    """Run all queries over one table both ways; return the measurements, and whether all rows were the same."""
     grid = Grid(
         title=f"Trino, connector.name={catalog} and connector.name=pruned_{catalog}, second run of each"
     )

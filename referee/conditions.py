@@ -16,14 +16,14 @@ Condition = list[Any]
 
 
 class UnsupportedError(Exception):
-    """A reader has no such format or condition, so that it is not judged by it."""
+    """A reader does not support the format or condition, and is not judged by it."""
 
 
 _TYPES = {"double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP", "decimal": "DECIMAL(18, 2)"}
 
 
 def sql(condition: Condition, **types: str) -> str:
-    """The condition as SQL; `types` are names of types that an engine calls otherwise."""
+    """The condition as SQL; `types` are names of types that differ in an engine."""
     match condition:
         case ["and" | "or" as word, *operands]:
             return "(" + f" {word.upper()} ".join(sql(each, **types) for each in operands) + ")"

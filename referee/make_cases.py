@@ -1,7 +1,7 @@
 """Makes the tables of the cases: `python -m referee.make_cases` in a checkout of lake-pruner.
 
 Each case is a folder of `cases/` with `case.json`, the table in `table`, and the same rows in `blind`, without
-anything by which a reader could skip. What a reader answers over `blind` is what the condition means to it.
+anything by which a reader could skip. A reader's answer over `blind` is what the condition means to it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _OLD_MAX, _OLD_MIN = 1, 2
 
 @dataclass(frozen=True)
 class Case:
-    """A table and questions to it.
+    """A table and queries over it.
 
-    `files` are the rows of each file, by its path; `edit` changes what a file says of itself once it is written.
+    `files` are the rows of each file, by its path; `edit` changes a file's metadata after it is written.
     """
 
     name: str
@@ -72,7 +72,7 @@ def one(**columns: Any) -> dict[str, pa.Table]:
 
 
 def old_bounds(low: bytes, high: bytes, writer: str) -> Callable[[Path], object]:
-    """Give the column after `id` the deprecated bounds alone, as writers before parquet-format 2.4 did."""
+    """Give the column after `id` only the deprecated bounds, as writers before parquet-format 2.4 did."""
 
     def edit(footer: Struct) -> None:
         footer.pop(_COLUMN_ORDERS, None)
@@ -342,7 +342,7 @@ def _delta(case_files: Mapping[str, pa.Table], root: Path, **options: Any) -> No
 
 
 def _change_log(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change each added file of a Delta log; its statistics are given as a mapping and written as text again."""
+    """Change each added file of a Delta log; its statistics are passed as a mapping and written back as text."""
     for commit in sorted((root / "_delta_log").glob("*.json")):
         lines = [json.loads(line) for line in commit.read_text("utf-8").splitlines()]
         for line in lines:
@@ -357,7 +357,7 @@ def _change_log(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _bounds(**columns: tuple[Any, Any]) -> Callable[[Path], None]:
-    """Set the bounds of columns in a Delta log, as a writer of another make has them."""
+    """Set the bounds of columns in a Delta log, as another kind of writer has them."""
 
     def change(held: dict[str, Any]) -> None:
         for name, (low, high) in columns.items():
@@ -528,7 +528,7 @@ def iceberg_cases() -> list[Case]:
 
 
 def _iceberg(case: Case, place: Path, metrics: str) -> None:
-    """Write an Iceberg table where the runner puts it, because its metadata has whole paths, and copy it."""
+    """Write an Iceberg table where the runner puts it, because its metadata has absolute paths, and copy it."""
     root = SCRATCH / place.relative_to(CASES)
     catalog = SqlCatalog("made", uri="sqlite://", warehouse=f"file://{root}")
     catalog.create_namespace("n")
@@ -568,7 +568,7 @@ def write(case: Case, place: Path, *, blind: bool) -> None:
 
 
 def main() -> None:
-    """Make the folders anew."""
+    """Regenerate the folders."""
     for folder in (CASES, SCRATCH):
         shutil.rmtree(folder, ignore_errors=True)
     for case in (*parquet_cases(), *delta_cases(), *iceberg_cases()):

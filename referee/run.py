@@ -23,10 +23,10 @@ from typing import Any
 HERE = Path(__file__).parent
 CASES = HERE / "cases"
 SCRATCH = Path(tempfile.gettempdir()) / "lake-pruner-referee"
-"""Where cases lie while they are read: Iceberg's metadata has whole paths, so that this is /tmp on every machine."""
+"""Where cases are while they are read: Iceberg's metadata has absolute paths, so this is /tmp on every machine."""
 
 SECONDS = 60
-"""The longest that a reader may take for one question."""
+"""The longest that a reader may take for one query."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Reader:
         return re.sub(r"\[.*?\]", "", self.requirement).replace("==", " ")
 
     def python(self, environments: Path) -> Path:
-        """The interpreter of an environment that has this reader, made where it is missing.
+        """The interpreter of an environment with this reader, which is created if missing.
 
         Raises:
             subprocess.CalledProcessError: it cannot be installed.
@@ -71,7 +71,7 @@ class Question:
     condition: list[Any]
 
     def line(self, table: str) -> str:
-        """The question as `answer.py` reads it."""
+        """The query as `answer.py` reads it."""
         root = SCRATCH / self.case / table
         place = root
         if self.format == "iceberg":
@@ -81,7 +81,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a reader answered otherwise over the table than over the same rows without anything to skip by."""
+    """How a reader's answers over the table and over the same rows without anything to skip by differ."""
 
     reader: str
     question: Question
@@ -112,7 +112,7 @@ def questions() -> list[Question]:
 
 
 def answers(python: Path, reader: Reader, lines: Iterable[str]) -> list[dict[str, Any]]:
-    """The answers of a reader, with a new process where one died or took too long."""
+    """The answers of a reader, with a new process after one died or took too long."""
     left, found = list(lines), list[dict[str, Any]]()
     while left:
         command = [str(python), str(HERE / "answer.py"), reader.name]
@@ -157,7 +157,7 @@ def judge(reader: Reader, python: Path, asked: list[Question]) -> list[Finding]:
 
 
 def prepare() -> None:
-    """Put the cases where Iceberg's metadata says that they are."""
+    """Copy the cases to the location named in Iceberg's metadata."""
     shutil.rmtree(SCRATCH, ignore_errors=True)
     shutil.copytree(CASES, SCRATCH)
 
@@ -186,7 +186,7 @@ rightly here may not skip at all.
 
 
 def page(found: list[Finding]) -> str:
-    """The findings as Markdown: how many answers of each reader are right, and what goes wrong in which case."""
+    """The findings as Markdown: how many answers of each reader are correct, and what goes wrong in which case."""
     lines = [INTRO, "| reader | right | rows lost | rows too many | refused |", "|---|--:|--:|--:|--:|"]
     for reader in dict.fromkeys(each.reader for each in found):
         mine = [each for each in found if each.reader == reader]
@@ -231,7 +231,7 @@ def _numbers(rows: tuple[int, ...]) -> str:
 
 
 def main() -> None:
-    """Ask, print what was found, and write it where `--page` says."""
+    """Run the queries, print the findings, and write them where `--page` says."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--reader", action="append", help="only this reader; may be repeated")
     options.add_argument("--case", action="append", help="only this case; may be repeated")

@@ -1,9 +1,9 @@
-"""What `pruner advise` forecasts beside what is measured once its proposals are built, index by index.
+"""Forecasts of `pruner advise` compared with measurements once its proposals are built, index by index.
 
 Three lakes are those of the tests: real flights, a lineitem made by TPC-H's rules, and a skewed one. The fourth is
-TPC-H's own lineitem in as many files, asked what the 22 queries of TPC-H push to it, and the fifth is the same in the
-order of its ship dates. Half of the files are sampled. Then the first
-three proposals are held against the best three of all candidates, by trying each three of them.
+TPC-H's own lineitem in as many files, with the conditions that the 22 queries of TPC-H push to it, and the fifth is
+the same in order of ship dates. Half of the files are sampled. Then the first three proposals are compared with the
+best three of all candidates, by trying each three of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _lakes(folder: Path) -> Iterator[tuple[str, Path, list[pruner.Plan]]]:
 
 
 def _tpch(root: Path, order: str | None) -> tuple[Path, list[pruner.Plan]]:
-    """TPC-H's lineitem as its generator orders it or by a column, and the plans of all queries."""
+    """TPC-H's lineitem in its generator's order or by a column, and the plans of all queries."""
     data = tpc_data()
     rows = pq.read_table(data / "tpch" / "lineitem")
     rows = rows if order is None else rows.sort_by(order)
@@ -105,8 +105,8 @@ def _compared(lake: str, table: pruner.Table, plans: list[pruner.Plan]) -> Grid:
 
 
 def _read(table: pruner.Table, questions: list[Question]) -> tuple[int, int]:
-    """Files and bytes that all questions read now."""
-    planner = table.snapshot()._view.planner  # as bound: the text of a plan from an engine is for people
+    """Files and bytes that all queries read now."""
+    planner = table.snapshot()._view.planner  # as bound: the text of a plan from an engine is for display
     plans = [(planner.plan(each.predicate, each.text, each.semantics, ()), each.times) for each in questions]
     return sum(plan.kept * times for plan, times in plans), sum(
         plan.bytes_kept * times for plan, times in plans

@@ -60,7 +60,7 @@ FLIGHT_FILES = 2000
 
 DENSE = "carrier = 'C03' AND a >= 0 AND carrier != 'C04'"
 READING = "carrier = 'C03' AND a < {}"
-"""The rows with either may be different ones, as far as their numbers tell."""
+"""By their counts, the rows that meet either condition may be different ones."""
 
 SEMANTICS = Semantics.of("duckdb")
 RARE, COMMON = pa.int64(), pa.string()
@@ -68,7 +68,7 @@ FIELDS = (Field(("a",), RARE), Field(("b",), RARE), Field(("carrier",), COMMON))
 
 
 def run(console: Console) -> None:
-    """Measure all of it; BENCH_MAX=100000 leaves out larger snapshots."""
+    """Measure all of it; BENCH_MAX=100000 skips larger snapshots."""
     _build(console)
     _plan(console)
     _flights(console)
@@ -211,7 +211,7 @@ def _rare_values(rng: np.random.Generator, count: int, pool: int) -> np.ndarray[
 
 
 def _records(field: Field, values: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
-    """Records of slices whose rows take turns with the values; `values` has a row for each slice, ascending."""
+    """Records of slices whose rows cycle through the values; `values` has a row for each slice, ascending."""
     count, each = values.shape
     blobs = [encode(array("I", range(turn, ROWS, each))) for turn in range(each)]
     sums = [checksum(blob) for blob in blobs]
@@ -242,7 +242,7 @@ def _records(field: Field, values: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Ta
 
 
 def _snapshot(count: int) -> Snapshot:
-    """A snapshot of files that are not there."""
+    """A snapshot of files that do not exist."""
     names = pa.array([f"/made/up/part-{number:07}.parquet" for number in range(count)])
     columns: dict[str, Any] = {
         "partition": pa.repeat(pa.scalar(0, pa.int32()), count),

@@ -1,6 +1,6 @@
 """Building an index, here and on Spark: from footers of many small files, from values of few large ones.
 
-Beside each build stands what the same tool takes just to read the same columns.
+Beside each build is the time that the same tool takes just to read the same columns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RANDOM = np.random.default_rng(5)
 
 FROM_FOOTERS = ["id", "code"]
 FROM_VALUES = ["x", "y"]
-"""What writers make of NaN differs, so bounds of floating point are taken from the values."""
+"""Writers treat NaN differently, so floating-point bounds are taken from the values."""
 
 
 def run(console: Console) -> None:
@@ -62,7 +62,7 @@ def run(console: Console) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Where an index is built, and how the same tool just reads the columns that it needs."""
+    """Where an index is built, and how the same tool just reads the needed columns."""
 
     name: str
     run: Any
@@ -95,7 +95,7 @@ def _add_rows(grid: Grid, tool: Tool, small: Path, large: Path) -> None:
 
 
 def _refreshes(root: Path) -> str:
-    """What it costs to follow a change of 1 % of the slices, against building anew."""
+    """The cost of following a change of 1 % of the slices, against rebuilding."""
     table = pruner.open_table(str(root))
     few = SMALL_FILES // 100
     files = sorted(root.iterdir())

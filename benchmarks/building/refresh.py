@@ -1,7 +1,7 @@
 """A refresh after a hundred new files in a large tree of files that never change in place.
 
-BENCH_FILES files (100,000 unless given), a hundred in each folder. Processor time of the whole refresh: it looks at the
-table, reads the new files, commits, and stores the last snapshot.
+BENCH_FILES files (default 100,000), a hundred in each folder. CPU time of the whole refresh: it lists the table,
+reads the new files, commits, and stores the last snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUNS = 5
 
 
 def run(console: Console) -> None:
-    """Build an index, then add files and refresh it some times."""
+    """Build an index, then add files and refresh it several times."""
     count = int(os.environ.get("BENCH_FILES", str(looks.FILES)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "visits"

@@ -1,7 +1,7 @@
 """Building each type of index over the event lake, beside its floor: reading the same columns, or the footers, alone.
 
-Both take turns; processor time. So few files are read in this process, so that a profile of one build more tells where
-its time goes. BENCH_FILES for another number of files.
+Both take turns; CPU time. These few files are read in this process, so that a profile of one more build shows where
+its time goes. BENCH_FILES sets another number of files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILES: Final = 1_000
 ROWS: Final = 400_000
 RUNS: Final = 3
 SHOWN: Final = 4
-"""Functions of a profile that are shown."""
+"""Number of functions shown of a profile."""
 
 BUILDS: Final = {
     "column_stats": ["event_id", "created_at"],
@@ -43,7 +43,7 @@ BUILDS: Final = {
 
 @dataclass(frozen=True)
 class Speed:
-    """One type of index: seconds of processor to build it, those of its floor, and what was read and written."""
+    """One type of index: CPU seconds to build it, those of its floor, and what was read and written."""
 
     using: str
     build: float
@@ -77,7 +77,7 @@ def run(console: Console) -> None:
 
 
 def measure(files: int, rows: int, runs: int = RUNS) -> list[Speed]:
-    """Build each index over a lake some times, and its floor in between."""
+    """Build each index over a lake several times, and its floor in between."""
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(Path(folder), Events(files, rows))
         lake.write()
@@ -114,7 +114,7 @@ def _speed(table: Table, root: Path, using: str, columns: list[str], runs: int) 
 
 
 def _profile(build: Callable[[], None]) -> tuple[tuple[str, float], ...]:
-    """The functions that take most processor time of a build by themselves, with their shares."""
+    """The functions with the most CPU time of their own in a build, with their shares."""
     profile = cProfile.Profile(time.process_time)
     profile.runcall(build)
     found: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = vars(pstats.Stats(profile))[
@@ -130,7 +130,7 @@ def _profile(build: Callable[[], None]) -> tuple[tuple[str, float], ...]:
 
 
 def _bytes_of(root: Path, columns: list[str]) -> int:
-    """Bytes of the columns in all files, as they are compressed."""
+    """Compressed bytes of the columns in all files."""
     total = 0
     for file in root.iterdir():
         footer = pq.read_metadata(file)

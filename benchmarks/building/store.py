@@ -1,4 +1,4 @@
-"""The metadata table on disk and in an S3-compatible store: commits a second, requests of a plan, many segments."""
+"""The metadata table on disk and in an S3-compatible store: commits per second, requests of a plan, many segments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.metadata.s3_server import serve
 SECONDS = 5.0
 WRITERS = (1, 4, 16)
 LATENCY = 0.02
-"""Seconds that a request to the store waits, as within one region."""
+"""Latency of a request to the store in seconds, as within one region."""
 SEGMENTS = 1000
 Place = tuple[str, dict[str, str]]
 
@@ -66,7 +66,7 @@ def _commits(console: Console, places: dict[str, Place]) -> None:
 
 
 def _committed(place: str, options: dict[str, str], writers: int) -> tuple[int, int]:
-    """Commits that went through and that gave up; each that went through is one version of the log."""
+    """Commits that succeeded and that gave up; each that succeeded is one version of the log."""
     until = time.monotonic() + SECONDS
     done, lost = [0] * writers, [0] * writers
 

@@ -1,7 +1,6 @@
-"""What a commit costs when many processes want to commit: by the calls to the store, and by the length of the log.
+"""The cost of a commit when many processes want to commit: by the calls to the store, and by the length of the log.
 
-BENCH_WRITERS is the number of processes (16 unless given), BENCH_LOG are the lengths of the log at the beginning
-(0 and 8,000).
+BENCH_WRITERS is the number of processes (default 16), BENCH_LOG are the initial lengths of the log (0 and 8,000).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CALLS = ("list", "put_if_absent", "put_new", "get", "infos")
 
 
 class Spent(NamedTuple):
-    """What one writer did: commits, and by name of a call how often, how long, and how long on a processor."""
+    """What one writer did: commits and, by name of a call, count, wall time and CPU time."""
 
     commits: int
     calls: Counter[str]
@@ -41,7 +40,7 @@ class Spent(NamedTuple):
 
 
 def run(console: Console) -> None:
-    """Let processes commit as fast as they can, over a log that is new and over a long one."""
+    """Have processes commit as fast as they can, over a new log and over a long one."""
     writers = int(os.environ.get("BENCH_WRITERS", "16"))
     for length in map(int, os.environ.get("BENCH_LOG", LENGTHS).split(",")):
         with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +50,7 @@ def run(console: Console) -> None:
 
 
 def _begin(place: str, length: int) -> None:
-    """Make a log of so many entries, of which only the newest is ever read."""
+    """Make a log of `length` entries, of which only the newest is ever read."""
     table = MetadataTable.open(open_store(place))
     state = table.commit(lambda state: msgspec.structs.replace(state, table_identity="t"))
     first = Path(place, log.entry_path(1))

@@ -1,8 +1,8 @@
-"""What metadata answers in DuckDB, Spark and Trino: files and time of aggregates and first rows, and what others lose.
+"""Answers from metadata in DuckDB, Spark and Trino: files and time of aggregates and first rows, cost for others.
 
 Plain DuckDB reads the same list of files. Both run in turn in one process, and their rows must be equal. A new
-statement has a comment of its own, so that it is planned anew; a repeated one is the same text each time. "To none" is
-what a new statement takes beside the same one while nobody looks for what metadata answers.
+statement has its own comment, so that it is planned again; a repeated one is the same text each time. "To none" is
+the time of a new statement relative to the same one without the search for answers from metadata.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILES = int(os.environ.get("PRUNER_BENCH_FILES", "10000"))
 ROWS = 200
 RUNS = 9
 MOST_SHARE = 1.03
-"""Most that a statement takes which gains nothing, as a share of what it takes while nobody looks for answers."""
+"""Upper bound for a statement that gains nothing, as a share of its time without the search for answers."""
 
 MOST_FILES = {"top 100": 3, "count": 0, "max": 0, "count where": 1, "by city": 0}
 
@@ -103,7 +103,7 @@ def _in_spark(root: Path, scratch: Path) -> Grid:
         spark.read.parquet(str(few)).createOrReplaceTempView("plain_events")
         pruner_spark.register(spark, "events", str(few))
         newest = spark.sql("SELECT max(ts) AS ts, max(v) AS v FROM plain_events")
-        newest.coalesce(1).write.parquet(str(scratch / "small"))  # with the very types, which keys must have
+        newest.coalesce(1).write.parquet(str(scratch / "small"))  # with the same types, as keys require
         spark.read.parquet(str(scratch / "small")).createOrReplaceTempView("small")
         for name, text in (GAINING | OTHERS | JOINS).items():
 
@@ -113,7 +113,7 @@ def _in_spark(root: Path, scratch: Path) -> Grid:
             before = {id(each) for each in pruner_spark.last_plans(spark)}
             rows, plain = run("events"), run("plain_events")
             assert len(rows) == len(plain), name
-            assert name == "limit 10" or sorted(rows) == sorted(plain), name  # which ten is left open
+            assert name == "limit 10" or sorted(rows) == sorted(plain), name  # which ten is unspecified
             read = [each.files_left or 0 for each in pruner_spark.last_plans(spark) if id(each) not in before]
             times = medians(
                 {"plain": lambda run=run: run("plain_events"), "pruned": lambda run=run: run("events")}, RUNS
@@ -169,7 +169,7 @@ def _row(grid: Grid, name: str, text: str, table: pruner.Table, pair: _Pair) -> 
 
 
 def _write(root: Path) -> None:
-    """Files that follow each other in time, four cities in each."""
+    """Files consecutive in time, four cities in each."""
     root.mkdir(parents=True)
     start = datetime.datetime(2024, 1, 1)
     minutes = 60 * 24 * 60 / FILES

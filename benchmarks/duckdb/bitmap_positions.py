@@ -1,8 +1,8 @@
-"""Where it pays to tell DuckDB which rows to read: `adapters/pruner_duckdb/read/reading.py` follows these figures.
+"""Where it pays to pass row positions to DuckDB: `adapters/pruner_duckdb/read/reading.py` follows these figures.
 
-Files are asked for one value that stands in a given number of rows, spread over all of them, once by the value alone
-and once with the positions of its rows, which DuckDB takes for all files alike. Statistics leave out no row group: each
-holds a smaller value, and greater ones.
+The query is for one value that is in a given number of rows, spread over all files, once by the value alone and once
+with the positions of its rows, which DuckDB applies to all files alike. Statistics exclude no row group: each holds a
+smaller value, and greater ones.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pruner
 from benchmarks.timing import medians
 
 GROUP_ROWS = 122_880
-"""Rows of a row group as DuckDB writes them."""
+"""Rows per row group, as DuckDB writes them."""
 
 HOLDERS = (1, 4, 16, 64, 256)
 SHAPES = ((1, 33), (4, 33), (16, 4))
-"""Number of files, and of row groups in each."""
+"""Numbers of files, and of row groups in each."""
 
 RUNS = 7
 

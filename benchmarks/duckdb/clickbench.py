@@ -1,12 +1,13 @@
-"""ClickBench: its 43 questions over 100 files of one wide table, plain, by rewritten statements and natively.
+"""ClickBench: its 43 queries over 100 files of one wide table, plain, by rewritten statements and by the native scan.
 
-The published data (100 million page views of July 2013) cannot be had everywhere. `write_hits` makes fewer of them: all
-105 columns with their types, ordered as the published files are, by counter, day and visitor; most texts are empty,
+The published data (100 million page views of July 2013) are not available everywhere. `write_hits` generates fewer:
+all 105 columns with their types, ordered as the published files, by counter, day and visitor; most texts are empty,
 few visitors search, and a counter has from a handful of views to a few percent of all.
 
-The questions are those of ClickBench with two changes: what has ties is ordered by all of its columns, and thresholds
-(`HAVING`, `OFFSET`) shrink with the number of rows. Ratios are of processor time: least of some runs, in turn. The
-processor time of a question also depends on who else uses the machine; what rewriting it takes is given by itself.
+The queries are those of ClickBench with two changes: results with ties are ordered by all of their columns, and
+thresholds (`HAVING`, `OFFSET`) shrink with the number of rows. Ratios are of CPU time: least of several runs, in
+turn. The CPU time of a query also depends on other load on the machine; the time of rewriting it is reported
+separately.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ FILES = 100
 ROWS_PER_FILE = int(os.environ.get("PRUNER_BENCH_HITS_ROWS", "15000"))
 RUNS = 4
 MOST_SHARE = 1.03
-"""Most that a question takes of plain DuckDB's time."""
+"""Upper bound for a query's time as a share of plain DuckDB's."""
 
 PUBLISHED_ROWS = 100_000_000
 CONFIG = {"memory_limit": "4GB", "threads": 2}
 
 COUNTER, USER = 62, 435090932899640449
 URL_HASH, REFERER_HASH = 2868770270353813622, 3594120000172545465
-"""Constants that the questions name."""
+"""Constants in the queries."""
 
 
 def _pick(salt: int, most: int) -> str:
@@ -127,7 +128,7 @@ _SPECIAL: Mapping[str, str] = {
     "RefererHash": _of_counter(54, REFERER_HASH, "hash(r, 55) >> 1"),
     "URLHash": _of_counter(56, URL_HASH, f"hash({_SITE}, {_PAGE}) >> 1"),
 }
-"""How values come about; of other columns every value is 0 or empty, as nearly all of the published ones are."""
+"""How values are generated; in other columns every value is 0 or empty, as nearly all of the published ones are."""
 
 _COLUMNS = """
 BIGINT WatchID; SMALLINT JavaEnable; VARCHAR Title; SMALLINT GoodEvent; TIMESTAMP EventTime; DATE EventDate;
@@ -156,7 +157,7 @@ COLUMNS: Mapping[str, str] = {
 
 
 def write_hits(root: Path, files: int, rows: int) -> int:
-    """Write the table, `rows` to a file, the same each time; return how many rows there are."""
+    """Write the table, `rows` per file, the same each time; return the number of rows."""
     total = files * rows
     con = duckdb.connect(config=CONFIG)
     # A few counters have most of the views, and counter 62 as many as in the published data.
@@ -196,13 +197,13 @@ _JULY = f"CounterID = {COUNTER} AND EventDate >= '2013-07-01' AND EventDate <= '
 def _top(
     select: str, by: str, order: str, where: str = "true", rest: str = "LIMIT 10", having: str = ""
 ) -> str:
-    """A question for the greatest groups: ties are ordered by what the groups are of."""
+    """A query for the greatest groups: ties are ordered by the grouping columns."""
     grouped = f"SELECT {select} FROM hits WHERE {where} GROUP BY {by}{having and f' HAVING {having}'}"
     return f"{grouped} ORDER BY {order} DESC, {by} {rest}"
 
 
 def questions(rows: int) -> list[str]:
-    """The 43 questions over so many rows."""
+    """The 43 queries over `rows` rows."""
     share = rows / PUBLISHED_ROWS
     many, pages, windows = max(1, round(100_000 * share)), round(1000 * share), round(10_000 * share)
     sums = ", ".join(["SUM(ResolutionWidth)", *(f"SUM(ResolutionWidth + {n})" for n in range(1, 90))])
@@ -317,7 +318,7 @@ def questions(rows: int) -> list[str]:
 
 
 def opened(root: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Connections in which the table is `hits`: plain DuckDB, and ours by each way that there is here."""
+    """Connections in which the table is `hits`: plain DuckDB, and pruner's by each way available here."""
     table = pruner.open_table(str(root))
     table.create_index("ranges", on="*", if_not_exists=True)
     table.create_index("users", on="UserID", using="bloom_filter", if_not_exists=True)
@@ -332,7 +333,7 @@ def opened(root: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(console: Console) -> None:
-    """Measure all questions."""
+    """Measure all queries."""
     with tempfile.TemporaryDirectory() as folder:
         rows = write_hits(Path(folder) / "hits", FILES, ROWS_PER_FILE)
         connections = opened(Path(folder) / "hits", CONFIG)
@@ -374,7 +375,7 @@ def run(console: Console) -> None:
 
 @contextmanager
 def _rewriting_timed() -> Iterator[list[float]]:
-    """The processor time of each rewriting, by the thread that does it."""
+    """Collect the CPU time of each rewriting in its thread."""
     taken: list[float] = []
     rewrite = Rewriter.rewrite
 

@@ -1,6 +1,6 @@
 """Everyday statements of analysts over plain DuckDB, rewritten and by the native scan, in turn in one process.
 
-Half of them cannot be pruned: they show what being switched on costs. Plain DuckDB reads a glob, with `union_by_name`
+Most of them cannot be pruned: they show the cost of pruner being on. Plain DuckDB reads a glob, with `union_by_name`
 where the files differ. A statement is run several times with the same text, as dashboards do.
 """
 
@@ -37,7 +37,7 @@ STATEMENTS = {
     "join of a week": "SELECT u.seg, sum(t.amount) FROM {t} t JOIN users u USING (uid)"
     " WHERE t.ts >= '2023-05-01' AND t.ts < '2023-05-08' GROUP BY ALL",
     "nothing": "SELECT count(*) FROM {t} t WHERE id < 0",
-    # What no index helps.
+    # No index helps these.
     "count": "SELECT count(*) FROM {t} t",
     "count a column": "SELECT count(uid) FROM {t} t",
     "totals": "SELECT sum(amount), avg(amount), min(ts), max(ts) FROM {t} t",
@@ -60,7 +60,7 @@ STATEMENTS = {
     " FROM {t} t) WHERE n <= 2",
     "with": "WITH d AS (SELECT cat, count(*) AS n FROM {t} t GROUP BY cat) SELECT max(n), min(n) FROM d",
 }
-"""By what they ask for; those up to "nothing" can be pruned."""
+"""By what they query; those up to "nothing" can be pruned."""
 
 WAYS = ("rewritten", "native")
 PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
@@ -68,7 +68,7 @@ PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
 
 @dataclass(frozen=True)
 class Taken:
-    """Median seconds of a statement, on the clock and of the processors, which others on a machine disturb less."""
+    """Median wall time and CPU time of a statement in seconds; other load disturbs CPU time less."""
 
     clock: float
     processors: float
@@ -146,7 +146,7 @@ def _statement(
 
 
 def _told(scans: Iterable[Scan]) -> str:
-    """What the scans of a statement read; where DuckDB answered from the footers of files there are none."""
+    """What the scans of a statement read; there are none where DuckDB answered from the footers of files."""
     return " + ".join(f"{scan.kept} of {scan.total}" for scan in scans) or "no scan"
 
 

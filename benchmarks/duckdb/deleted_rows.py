@@ -1,7 +1,7 @@
 """A Delta table with deleted rows in DuckDB, against DuckDB itself over the same files as if none were deleted.
 
-60 files of 20,000 rows, 0, 1 and 10 % of each file's rows deleted by vectors. Processor time of the whole process;
-the two take turns, and the ratio is the median of those of each turn.
+60 files of 20,000 rows, 0, 1 and 10 % of each file's rows deleted by vectors. CPU time of the whole process; the two
+take turns, and the ratio is the median of the turns' ratios.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _ratio(con: Any, plain: Any, statement: str) -> float:
 
 
 def _written(root: Path, count: int, share: int) -> Path:
-    """Write a table; each file has as many rows deleted, at random."""
+    """Write a table; each file has the same number of rows deleted, at random."""
     of = np.random.default_rng(7)
     table = DeltaLog(root, _COLUMNS, features=("deletionVectors",))
     paths = table.append(*(_rows(of, number * ROWS) for number in range(count)))

@@ -1,6 +1,6 @@
 """One key, and a thousand, among ten thousand files: DuckDB through pruner beside DuckDB over the right files by name.
 
-BENCH_FILES is the number of files (10,000 unless given), of 100 keys each.
+BENCH_FILES is the number of files (default 10,000), of 100 keys each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUERY = "SELECT count(*), min(x) FROM {} WHERE id IN ({})"
 
 
 def run(console: Console) -> None:
-    """Measure each index type; every run looks other keys up."""
+    """Measure each index type; every run looks up other keys."""
     count = int(os.environ.get("BENCH_FILES", str(FILES)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "events"
@@ -50,7 +50,7 @@ def run(console: Console) -> None:
 
 
 def write(root: Path, count: int, keys: int = KEYS_A_FILE) -> Any:
-    """Write files of so many keys each, in no order; returns the keys, a row for each file."""
+    """Write files of `keys` keys each, unordered; returns the keys, a row for each file."""
     root.mkdir()
     ids = np.random.default_rng(17).permutation(count * keys).reshape(count, keys)
     for number, own in enumerate(ids):
@@ -76,7 +76,7 @@ def _measured(root: Path, table: pruner.Table, ids: Any, keys: int) -> tuple[str
         times.append(
             (
                 _seconds(lambda by_name=by_name: plain.execute(by_name).fetchall()),
-                # Another text: no statement of these was seen before.
+                # Another text: none of these statements was seen before.
                 _seconds(lambda listed=listed: pruned.sql(QUERY.format("t", listed + ", -1")).fetchall()),
             )
         )

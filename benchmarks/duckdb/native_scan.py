@@ -30,7 +30,7 @@ STATEMENTS = {
     f"join, {KEYS} near keys": "SELECT sum(amount) FROM t JOIN near ON id = k WHERE amount > -1e6 - {}",
     f"join, {KEYS} spread keys": "SELECT sum(amount) FROM t JOIN spread ON id = k WHERE amount > -1e6 - {}",
 }
-"""Each with literals of its own, so that nothing is met a second time."""
+"""Each with its own literals, so that nothing is seen a second time."""
 
 
 def run(console: Console) -> None:

@@ -1,8 +1,8 @@
 """What the adapter costs where it cannot help, and what it gains on the demo's flights.
 
-A new statement has literals of its own, so that nothing of it is met a second time; a repeated one is the same text
-each time. A shared database is one of which others have a handle: it is asked more. With the native scan DuckDB asks
-itself. What is compared takes turns in one process; ratios of medians are what counts on a shared machine.
+A new statement has its own literals, so that nothing of it is seen a second time; a repeated one is the same text
+each time. A shared database is one to which others have a handle: it is queried more. With the native scan, DuckDB
+itself asks. Contenders take turns in one process; on a shared machine, ratios of medians are what counts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MOST_ADDED_SECONDS = 0.003
 MOST_ADDED_REPEATED_SECONDS = 0.001
 MOST_ADDED_SHARE = 0.05
 SHARE_FROM_FILES = 1_000
-"""From so many files on the overhead is aimed at as a share of the statement, below in seconds."""
+"""From this number of files, the aim for the overhead is a share of the statement; below, it is in seconds."""
 
 STATEMENTS = {
     "plain": "SELECT count(*), sum(amount) FROM {} WHERE amount > -1e6 - {}",
     "opaque": "SELECT count(*), sum(amount) FROM {} t WHERE abs(t.amount * 3 + t.id) % 1000 <> 0.5 + {}",
     "join": "SELECT count(*) FROM {0} a JOIN {0} b USING (id) WHERE a.amount + b.amount > -1e6 - {1}",
 }
-"""Statements that every file has rows for."""
+"""Statements for which every file has rows."""
 
 
 def run(console: Console) -> None:

@@ -1,6 +1,6 @@
 """DuckDB over a glob, over the right list of files, and through the adapter, on many small files.
 
-Every query has literals of its own, so that no statement is met a second time.
+Every query has its own literals, so that no statement is seen a second time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def write_files(root: Path, count: int) -> None:
 
 
 def _queries(count: int) -> Iterator[str]:
-    """Statements over `{}`, each with a range of its own that the same three files hold."""
+    """Statements over `{}`, each with its own range that the same three files hold."""
     start = (count // 2) * ROWS_PER_FILE
     for below, above in product(range(1, ROWS_PER_FILE), repeat=2):
         low, high = start - below, start + ROWS_PER_FILE - 1 + above
@@ -100,7 +100,7 @@ def _measure(root: Path, count: int) -> dict[str, float]:
         assert found == rows
         assert abs(amount - total) < 1e-6 * total
         assert connection.last_plans[-1].kept == 3
-    # Not in turn with the glob: a busy machine lets a process wait that just had all cores for a second.
+    # Not in turn with the glob: a busy machine delays a process that just had all cores for a second.
     globs = {"glob": lambda: plain.execute(next(queries).format(glob)).fetchall()}
     before = medians(globs, GLOB_RUNS)["glob"]
     times = medians(

@@ -1,9 +1,9 @@
 """TPC-H and TPC-DS over plain DuckDB, by rewritten statements and by the native scan, in turn in one process.
 
-Most statements are short and read many tables, and little of them can be pruned: they show what being switched on
-costs. Tables are Parquet files of at most some ten thousand rows; plain DuckDB reads them through views over globs.
-Ratios are of processor time, which a busy machine moves less than the clock. A new statement ends with a comment of its
-own, so that nothing of it is met a second time. `PRUNER_TPC_SCALE=1 PRUNER_TPC_SUITES=tpch` measures TPC-H at scale 1.
+Most statements are short and read many tables, and little of them can be pruned: they show the cost of pruner being
+on. Tables are Parquet files of at most some ten thousand rows; plain DuckDB reads them through views over globs.
+Ratios are of CPU time, which a busy machine affects less than wall time. A new statement ends with its own comment,
+so that nothing of it is seen a second time. `PRUNER_TPC_SCALE=1 PRUNER_TPC_SUITES=tpch` measures TPC-H at scale 1.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ WAYS = ("rewritten", "native")
 
 @dataclass
 class Compared:
-    """One statement: the least processor time in seconds of plain DuckDB and of each way, and how its answer differs.
+    """One statement: the least CPU time in seconds of plain DuckDB and of each way, and how its answer differs.
 
-    A way's time is given for the statement as a new one and for the same text again. The native scan remembers by the
-    conditions of scans and not by texts, so for it also the time is given where none of them was met before.
+    A way's time is given for the statement as a new one and for the same text again. The native scan caches by the
+    conditions of scans, not by texts, so its time is also given with conditions not seen before.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Compared:
     differences: dict[str, str] = field(default_factory=dict[str, str])
 
     def ratio(self, kind: str, way: str) -> float:
-        """How many times as long as plain DuckDB a way takes."""
+        """A way's time relative to plain DuckDB's."""
         return getattr(self, kind)[way] / self.plain
 
 
@@ -139,7 +139,7 @@ def _statement(
 
 
 def _timed(connection: Any, sql: str) -> tuple[float, Rows | str]:
-    """Processor time and rows, or what went wrong."""
+    """CPU time and rows, or what went wrong."""
     timer = threading.Timer(SECONDS_A_STATEMENT, connection.interrupt)
     timer.start()
     began = time.process_time()
@@ -156,7 +156,7 @@ def _timed(connection: Any, sql: str) -> tuple[float, Rows | str]:
 def difference(expected: Rows | str, found: Rows | str) -> str:
     if isinstance(expected, str) or isinstance(found, str):
         return "" if expected == found else f"{str(expected)[:60]} / {str(found)[:60]}"
-    # Ties may come in any order, and sums of floats differ with the order in which they are made.
+    # Ties may come in any order, and sums of floats depend on the order of addition.
     one, other = sorted(expected, key=_key), sorted(found, key=_key)
     if len(one) != len(other):
         return f"{len(one)} rows / {len(other)}"

@@ -1,10 +1,10 @@
 """Everyday statements of analysts over plain Spark and Trino and through pruner, in turn in one process.
 
-Two thirds of them cannot be pruned: they show what being switched on costs. Each answer is compared. The clock of a
-Java machine is uneven, so each round runs both ways, in an order that alternates, and the ratios are those of the
-medians; a statement that is slower by that is measured once more, with as many rounds again.
+Most of them cannot be pruned: they show the cost of pruner being on. Each answer is compared. Timings in a JVM
+are noisy, so each round runs both ways, in alternating order, and the ratios are those of the medians; a statement
+that is slower by that is measured once more, with as many rounds again.
 
-BENCH_FILES and BENCH_RUNS are the number of files and of rounds, BENCH_LAKES names the lakes.
+BENCH_FILES and BENCH_RUNS are the numbers of files and rounds, BENCH_LAKES names the lakes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STATEMENTS = {
     "join of a week": "SELECT u.seg, sum(t.amount) FROM {t} t JOIN {users} u ON t.uid = u.uid"
     " WHERE t.ts >= TIMESTAMP '2023-02-01 00:00:00' AND t.ts < TIMESTAMP '2023-02-08 00:00:00' GROUP BY u.seg",
     "nothing": "SELECT count(*) FROM {t} WHERE id < 0",
-    # What no index helps.
+    # No index helps these.
     "count": "SELECT count(*) FROM {t}",
     "count a column": "SELECT count(uid) FROM {t}",
     "totals": "SELECT sum(amount), avg(amount), min(ts), max(ts) FROM {t}",
@@ -67,7 +67,7 @@ STATEMENTS = {
     "union": "SELECT count(*) FROM (SELECT uid FROM {t} WHERE cat = 'c1'"
     " UNION ALL SELECT uid FROM {t} WHERE cat = 'c2') w",
 }
-"""By what they ask for; those up to "nothing" can be pruned."""
+"""By what they query; those up to "nothing" can be pruned."""
 
 PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
 ANY_ROWS = frozenset({"first rows", "first rows that match"})
@@ -78,27 +78,27 @@ Ask = Callable[[str], Rows]
 
 
 class Asked(NamedTuple):
-    """A lake, both ways of asking it, and what the names in statements stand for in each."""
+    """A lake, both ways of querying it, and what the names in statements stand for in each."""
 
     lake: str
     plain: Ask
     pruned: Ask
     kept: Callable[[], str]
-    """How many files the last pruned statement has read of how many."""
+    """How many files of how many the last pruned statement read."""
     processes: Sequence[int]
-    """Whose processor time counts."""
+    """Processes whose CPU time counts."""
 
 
 @dataclass
 class Taken:
-    """Seconds of the rounds of one statement, plain and pruned, by the clock and of processors."""
+    """Wall time and CPU time of the rounds of one statement, plain and pruned."""
 
     clocks: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     processors: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """How many times as long the pruned way takes, by the clock and of processors; 10 ms are the least there."""
+        """The pruned way's wall time and CPU time relative to plain; CPU time counts as 10 ms at least."""
         least = (1e-9, 1 / TICKS)
         kinds = zip((self.clocks, self.processors), least, strict=True)
         return tuple(  # pyright: ignore[reportReturnType]
@@ -173,7 +173,7 @@ def _measure(taken: Taken, asked: Asked, name: str, runs: int, warmups: int) -> 
 
 
 def _busy(processes: Sequence[int]) -> float:
-    """Processor seconds that processes of this machine have taken, this one among them."""
+    """CPU seconds that processes of this machine have taken, including this one."""
     taken = time.process_time()
     for process in processes:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
@@ -182,7 +182,7 @@ def _busy(processes: Sequence[int]) -> float:
 
 
 def _alike(rows: Rows) -> list[str]:
-    """Rows as text in one order; the last digits of a sum depend on the order in which files were read."""
+    """Rows as text in a fixed order; the last digits of a sum depend on the order in which files were read."""
     return sorted(
         repr([float(f"{value:.9g}") if isinstance(value, float) else value for value in row]) for row in rows
     )

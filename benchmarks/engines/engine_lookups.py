@@ -1,8 +1,8 @@
 """One key among many files in DuckDB, Spark and Trino: by the right file's name, through pruner, and plain.
 
 Small files show what a statement costs by itself, large ones what reading the right file costs. In DuckDB the files
-have Parquet's own bloom filters as well. In Spark there is also a Hudi table with a record index of Hudi's own: looked
-up by Hudi, and by a record index of pruner's. BENCH_FILES is the number of small files (10,000 unless given).
+also have Parquet's own Bloom filters. In Spark there is also a Hudi table with Hudi's own record index: looked up by
+Hudi, and by pruner's record index. BENCH_FILES is the number of small files (default 10,000).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Ways: TypeAlias = "dict[str, Look]"
 
 
 class Lake(NamedTuple):
-    """A table of files with a record index; `ids` has the keys of each file in a row."""
+    """A table of files with a record index; each row of `ids` has the keys of one file."""
 
     root: Path
     ids: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Lake(NamedTuple):
 
 
 class Keys:
-    """Another key for each question, the same ones for every contender, so that nobody is asked one twice."""
+    """Another key for each query, the same ones for every contender, so that no contender gets a key twice."""
 
     def __init__(self, ids: NDArray[np.int64]) -> None:
         rng = np.random.default_rng(17)
@@ -87,7 +87,7 @@ class Keys:
 
 
 def run(console: Console) -> None:
-    """Measure each engine; every run looks another key up."""
+    """Measure each engine; every run looks up another key."""
     count = int(os.environ.get("BENCH_FILES", str(FILES)))
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         folder = Path(scratch)
@@ -95,7 +95,7 @@ def run(console: Console) -> None:
             _lake(folder / "small", count, KEYS_A_FILE),
             _lake(folder / "large", LARGE_FILES, KEYS_OF_A_LARGE_FILE),
         ]
-        # Spark and the service find here that these files never change in place.
+        # Here Spark and the service learn that these files never change in place.
         os.environ["PRUNER_CONFIG"] = str(_config(folder, lakes))
         grid = Grid(title=f"one key, medians of {RUNS} runs in turn ({PLAIN_RUNS} of all files)")
         for heading in ("engine", "files", "way", "ms", "of by name"):
@@ -149,7 +149,7 @@ def _rows(grid: Grid, engine: str, files: str, times: dict[str, float]) -> None:
 
 
 def _measured(ways: Ways, whole: Ways) -> dict[str, float]:
-    """Medians of look-ups, taken in turn, and of scans of all files."""
+    """Medians of lookups, taken in turn, and of scans of all files."""
     return medians(ways, RUNS, warmups=WARMUPS) | medians(whole, PLAIN_RUNS)
 
 
@@ -161,7 +161,7 @@ def _duckdb(lake: Lake) -> dict[str, float]:
         closing(pruner_duckdb.connect({"t": pruner.open_table(lake.root, files="immutable")})) as pruned,
     ):
         for file in sorted(lake.root.glob("*.parquet")):
-            # Without a dictionary DuckDB writes no filter.
+            # Without a dictionary, DuckDB writes no filter.
             options = f"FORMAT parquet, DICTIONARY_SIZE_LIMIT {KEYS_OF_A_LARGE_FILE}"
             con.execute(f"COPY (FROM '{file}') TO '{filtered / file.name}' ({options})")
 
@@ -194,7 +194,7 @@ def _spark(spark: SparkSession, lake: Lake) -> dict[str, float]:
 
     def by_name() -> None:
         file, key = one.next()
-        # The schema is given, as that of a table in a catalog is.
+        # The schema is given, as for a table in a catalog.
         _found(spark.read.schema(plain.schema).parquet(str(lake.file(file))), key)
 
     def by_name_alone() -> None:
@@ -218,7 +218,7 @@ def _found(frame: DataFrame, key: int) -> None:
 
 
 def _hudi(spark: SparkSession, path: Path) -> dict[str, float]:
-    """The right file by name is that of a plan; it is read as Parquet."""
+    """The right file by name comes from a plan; it is read as Parquet."""
     rows = spark.range(HUDI_KEYS).selectExpr("id", "id * 2.0D AS x").repartition(HUDI_GROUPS)
     rows.write.format("hudi").options(**_HUDI).mode("overwrite").save(str(path))
     table = pruner.open_table(path, hudi_indexes=False)
@@ -250,7 +250,7 @@ def _hudi_frame(spark: SparkSession, path: Path, *, skipping: bool) -> DataFrame
 
 
 def _trino_server(running: ExitStack, folder: Path, lakes: list[Lake]) -> TrinoClient:
-    """Trino with each lake as a table; the right file by name is a table of its own, in a folder with it alone."""
+    """Trino with each lake as a table; the right file by name is a separate table, alone in its folder."""
     metastore = Metastore(folder / "metastore")
     metastore.add_schema(SCHEMA)
     columns = {"id": "bigint", "x": "double"}
@@ -289,7 +289,7 @@ def _trino(client: TrinoClient, lake: Lake) -> dict[str, float]:
     first = lake.ids[:1]
     ways = {
         "by name": asker("hive", f"{name}_alone", Keys(first)),
-        # Trino lists the folder, as it does below pruner; then its Hive connector leaves the other files out.
+        # Trino lists the folder, as it does below pruner; then its Hive connector skips the other files.
         "right file by $path": asker("hive", name, Keys(lake.ids), in_the_file),
         "pruner": asker("pruned_hive", name, Keys(lake.ids)),
     }

@@ -1,7 +1,7 @@
 """The hour of day of departures in three engines: one index, spelled for Trino, that serves DuckDB, Spark and Trino.
 
-Each file holds the departures of one hour, as a pipeline writes them that runs hourly. A query of one hour of the day
-wants one file of 24, which no range of `ts` tells.
+Each file holds the departures of one hour, as an hourly pipeline writes them. A query of one hour of the day needs
+one file of 24, which no range of `ts` can tell.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _trino(folder: Path, root: Path, running: ExitStack) -> Contenders:
     names = f'[tables.flights]\nuri = "{root}"\naliases = ["pruned_hive.{SCHEMA}.flights"]\n'
     (folder / "pruner.toml").write_text(names, encoding="utf-8")
     url = running.enter_context(planner_service(folder))
-    # Rounded timestamps are none that an index was made of.
+    # Rounded timestamps are not what an index was made of.
     precise = {"hive.timestamp-precision": "MICROSECONDS"}
     ours = {"pruner.url": url, "pruner.timeout": "30s"}
     catalogs = {

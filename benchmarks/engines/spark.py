@@ -1,5 +1,5 @@
-"""Spark over many small files: what planning adds to a scan that keeps everything, what three files save, and what a
-query for a partition that is not there takes.
+"""Spark over many small files: the planning overhead of a scan that keeps everything, the gain of one that keeps
+three files, and the time of a query for an absent partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUNS_BY_FILES = {100: 7, 1_000: 5, 10_000: 2}
 KEPT = 3
 PARTITIONS = 400
 RUNS_WARM, WARMUPS = 15, 45
-"""Java compiles what it runs often: a query takes a third of its first time after some forty."""
+"""Java compiles what it runs often: after some forty runs, a query takes a third of its first time."""
 AIMS = "aims: planning below 5 % of the query at 1,000 files; 40 times faster with 3 of 10,000 files"
 
 
@@ -91,7 +91,7 @@ def _measure(spark: SparkSession, root: Path, files: int, runs: int) -> tuple[st
 
 
 def _missing_partition(spark: SparkSession, root: Path, form: str) -> tuple[float, float, float]:
-    """Medians of a query for a partition that is not there: plain, pruned, and the planning in it."""
+    """Medians of a query for an absent partition: plain, pruned, and its planning."""
     rows = spark.range(2 * PARTITIONS).selectExpr("id", "1L AS ts", f"concat('c', id % {PARTITIONS}) AS city")
     options = {
         "hoodie.table.name": "missing",

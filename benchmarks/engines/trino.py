@@ -1,7 +1,7 @@
 """Trino with the plugin against the same Trino without.
 
-The added latency is what a query takes longer when nothing can be left out: one that reads everything, and one with a
-LIMIT that ends with the first files, before which the plan must be there.
+The added latency is measured where nothing can be skipped: for a query that reads everything, and for one with a
+LIMIT that the first files satisfy, which must wait for the plan first.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _limits_compared(client: TrinoClient, table: str) -> tuple[str, ...]:
 
 
 def _waited(client: TrinoClient) -> tuple[float, float]:
-    """Milliseconds that scans have waited for plans so far, and the number of these."""
+    """Milliseconds that scans have waited for plans so far, and the number of plans."""
     figures = {"PlanningMillis": 0.0, "Plans": 0.0}
     for line in client.metrics().splitlines():
         name, _, value = line.rpartition(" ")
@@ -119,7 +119,7 @@ def _waited(client: TrinoClient) -> tuple[float, float]:
 
 @contextmanager
 def _running() -> Iterator[TrinoClient]:
-    """A server with both catalogs over tables of so many files, and the service."""
+    """A server with both catalogs over tables of each number of files, and the service."""
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         folder = Path(scratch)
         metastore = Metastore(folder / "metastore")

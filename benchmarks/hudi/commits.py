@@ -1,4 +1,4 @@
-"""One commit on a large Hudi table: the snapshot and the first plan after it, followed against listed in full.
+"""One commit on a large Hudi table: the snapshot and the first plan after it, by following and by full listing.
 
 The table is made up: its files are one file under many names, its timeline is what Hudi writes in table version 6.
 """
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def run(console: Console) -> None:
-    """Update 100 file groups of a table of 100,000, some times; BENCH_GROUPS sets the number of file groups."""
+    """Update 100 file groups of a table of 100,000, several times; BENCH_GROUPS sets the number of file groups."""
     groups = int(os.environ.get("BENCH_GROUPS", str(GROUPS)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "trips"
@@ -50,7 +50,7 @@ def run(console: Console) -> None:
 
 
 def _index(root: Path) -> Table:
-    """One record for each slice, and the snapshot: what a refresh leaves. Returns the table, which knows it."""
+    """Write one record for each slice, and the snapshot, as a refresh does. Returns the table with it loaded."""
     table = pruner.open_table(str(root))
     table.create_index("i", on="id", build=False)
     snapshot = table.snapshot().data
@@ -80,7 +80,7 @@ def _measure(console: Console, made: SyntheticTable, groups: int, warm: TableSou
     for number in range(COMMITS):
         made.update(keys[number * CHANGED : (number + 1) * CHANGED])
         followed = timed("snapshot, a process that knew the one before", warm.snapshot)
-        # To list a large table again and again says no more, and takes most of the time.
+        # Listing a large table repeatedly tells nothing more, and takes most of the time.
         again = number == 0 or groups <= GROUPS
         if again:
             listed = timed("snapshot, listed in full", HudiSource(str(made.root)).snapshot)
@@ -90,7 +90,7 @@ def _measure(console: Console, made: SyntheticTable, groups: int, warm: TableSou
         kept = timed("open and plan, from the snapshot in the metadata table", partial(_kept, cold))
         if again:
             bare = pruner.open_table(str(made.root))
-            bare._views._resumed = True  # as if nothing were kept
+            bare._views._resumed = True  # as if nothing were cached
             assert kept == timed("open and plan, listed in full", partial(_kept, bare))
         assert kept == 1 + CHANGED * (number + 1), kept
     _print(console, taken, groups)

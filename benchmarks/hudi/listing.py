@@ -1,8 +1,8 @@
-"""A large Hudi table listed in full by a process of its own: by pruner, by hudi-rs as it was before, and by Spark's
+"""A large Hudi table listed in full by a separate process: by pruner, by hudi-rs as pruner did before, and by Spark's
 executors on this machine, each of which lists a part.
 
-The table is made up: its files are one file under many names. hudi-rs takes 9.5 kB for each file group, so it is left
-out above `BENCH_HUDI_RS` of them.
+The table is made up: its files are one file under many names. hudi-rs takes 9.5 kB for each file group, so it is
+skipped above `BENCH_HUDI_RS` of them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ print(json.dumps([len(snapshot), f"{clock:.2f}", f"{taken:.2f}", peak - imports,
 
 
 def run(console: Console) -> None:
-    """List tables of 10,000 and 100,000 file groups; BENCH_GROUPS names other sizes, with commas between them."""
+    """List tables of 10,000 and 100,000 file groups; BENCH_GROUPS names other sizes, separated by commas."""
     sizes = [int(size) for size in os.environ.get("BENCH_GROUPS", "10000,100000").split(",")]
     most = int(os.environ.get("BENCH_HUDI_RS", "100000"))
     grid = Grid(

@@ -1,8 +1,8 @@
 """Opening a large Hudi table from the snapshot that a writer stored: as a whole, and by blocks with a first plan.
 
-The slices are made up, without log files. Each size and way in a process of its own: processor time, and memory above
-the imports. BENCH_GROUPS names other sizes, with commas between them. BENCH_SIMULATED names sizes that are simulated:
-what is read of a block is made up when it is read, and there is no index.
+The slices are made up, without log files. Each size and way runs in its own process: CPU time, and memory above the
+imports. BENCH_GROUPS names other sizes, separated by commas. BENCH_SIMULATED names sizes that are simulated: the data
+of a block are made up when read, and there is no index.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(console: Console) -> None:
 
 
 def _figures(place: str, way: str) -> list[str]:
-    """What a process of its own finds."""
+    """The figures of a separate process."""
     command = [sys.executable, "-m", "benchmarks.hudi.opening", place, way]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: list[float | None] = json.loads(done.stdout)
@@ -92,7 +92,7 @@ def _figures(place: str, way: str) -> list[str]:
 
 
 def _store(folder: str, count: int) -> int:
-    """Store a snapshot and an index over a column that ascends; returns the bytes of the snapshot."""
+    """Store a snapshot and an index over an ascending column; returns the bytes of the snapshot."""
     metadata = MetadataTable(open_store(folder))
     columns = HudiColumns.from_stored(ROOT, _slices(count), {})
     look = saved.save(_timeline(), columns)
@@ -134,7 +134,7 @@ def _snapshot(known: Any, columns: Any) -> Snapshot:
 
 
 def _slices(count: int, start: int = 0, stop: int | None = None) -> pa.Table:
-    """Slices of a table of so many, in the form that is stored."""
+    """Slices of a table of `count`, in the stored form."""
     ordinals = np.arange(start, count if stop is None else stop)
     count_here = len(ordinals)
     texts: Any = compute.cast(pa.array(ordinals), pa.string())
@@ -156,7 +156,7 @@ def _slices(count: int, start: int = 0, stop: int | None = None) -> pa.Table:
 
 
 def _keys(ordinals: NDArray[np.int64]) -> pa.Array[Any]:
-    """Keys that are as random as real ones, and the same whenever they are made."""
+    """Keys as random as real ones, and the same every time."""
     word = ordinals.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     words = np.stack(
         [word ^ (word >> np.uint64(29)), (word ^ (word >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)], 1
@@ -170,7 +170,7 @@ def _digest(start: int, stop: int) -> str:
 
 
 class _MadeUpBlocks:
-    """Blocks of which nothing is stored: see `SavedBlocks`."""
+    """Blocks that are not stored: see `SavedBlocks`."""
 
     schema = STORED_COLUMNS
     described: Mapping[bytes, bytes] = {}
@@ -186,7 +186,7 @@ class _MadeUpBlocks:
         self.rows = tuple(np.diff(cuts).tolist())
 
     def directory(self) -> list[blocks.Block]:
-        """What would be stored of each block."""
+        """What would be stored for each block."""
         return [
             blocks.Block(
                 partitions=((f"city={start * self.partitions // self.count:05}", rows),),
@@ -278,7 +278,7 @@ def _blocks(folder: str) -> list[float]:
 
 
 def _opened(metadata: MetadataTable) -> tuple[Any, Snapshot]:
-    """The state, and the snapshot by its blocks; as a whole where it is too small for blocks."""
+    """The state, and the snapshot by its blocks, or as a whole if it is too small for blocks."""
     state = metadata.state()
     stored = state.last_snapshot
     assert stored is not None

@@ -1,6 +1,6 @@
-"""First plans from Hudi's own column statistics, and look-ups in its record index: what they read and take.
+"""First plans from Hudi's own column statistics, and lookups in its record index: reads and times.
 
-The tables have no index of pruner's. BENCH_GROUPS is the number of file groups (10,000 and 100,000 unless given),
+The tables have no index of pruner's. BENCH_GROUPS is the number of file groups (default 10,000 and 100,000),
 BENCH_KEYS that of record keys (1,000,000).
 """
 
@@ -26,14 +26,14 @@ from tests.support.hudi.made_up.metadata import Stat, SyntheticMetadata
 SIZES = (10_000, 100_000)
 PARTITIONS = 100
 COLUMNS = ("id", "other", "third", "fourth")
-"""Four columns have statistics, of which a plan asks one."""
+"""Four columns have statistics, of which a plan uses one."""
 
 DIALECT = "spark"
 """It takes a partition column from the path."""
 
 
 def run(console: Console) -> None:
-    """Measure tables of several sizes; BENCH_GROUPS=0 leaves them out."""
+    """Measure tables of several sizes; BENCH_GROUPS=0 skips them."""
     given = os.environ.get("BENCH_GROUPS")
     if given != "0":
         _statistics(console, [int(given)] if given else SIZES)
@@ -87,14 +87,14 @@ def _measured(root: Path, size: int) -> Iterator[list[str]]:
 
 
 def _timed(table: Any, predicate: str) -> float:
-    """Processor seconds of a first plan: machines are shared."""
+    """CPU seconds of a first plan, since machines are shared."""
     started = time.process_time()
     table.plan(predicate, dialect=DIALECT)
     return time.process_time() - started
 
 
 def write_table(root: Path, size: int) -> None:
-    """Write a table of so many file groups, each with ten ids, and the statistics of four columns."""
+    """Write a table of `size` file groups, each with ten ids, and the statistics of four columns."""
     table = SyntheticTable(root)
     table.insert(f"city=c{number % PARTITIONS:03}" for number in range(size))
     stats = [

@@ -1,6 +1,6 @@
 """A Hudi table with Hudi's own indexes: DuckDB through pruner, hudi-rs, and Spark with Hudi's own skipping.
 
-pruner has built nothing. BENCH_ROWS is the number of rows (2,000,000 unless given), in GROUPS file groups.
+pruner has built nothing. BENCH_ROWS is the number of rows (default 2,000,000), in GROUPS file groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HUDI = {
 
 
 def run(console: Console) -> None:
-    """Measure a range of a column by which the files are sorted, and one record key; each run asks another one."""
+    """Measure a range of a column by which the files are sorted, and one record key; each run uses another one."""
     rows = int(os.environ.get("BENCH_ROWS", "2000000"))
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "hudi"
@@ -64,7 +64,7 @@ def run(console: Console) -> None:
 
 
 def _write(spark: SparkSession, path: Path, rows: int) -> None:
-    """Files are sorted by `seq`; keys lie scattered."""
+    """Files are sorted by `seq`; keys are scattered."""
     found = spark.range(rows, numPartitions=GROUPS).selectExpr(
         f"cast(id * 7919 % {rows} AS STRING) AS id", "id AS seq", "id * 2.0D AS x"
     )
@@ -117,7 +117,7 @@ def _measured(spark: SparkSession, path: Path, rows: int, *, of_key: bool) -> di
 
 
 def _by_hudi_rs(path: Path, value: int, *, of_key: bool) -> int:
-    """hudi-rs takes conditions and leaves files out by their footers; the rows are DuckDB's to filter."""
+    """hudi-rs takes conditions and skips files by their footers; DuckDB filters the rows."""
     from hudi import HudiReadOptions, HudiTable
 
     filters = (

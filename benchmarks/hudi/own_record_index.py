@@ -1,6 +1,6 @@
-"""Look-ups in Hudi's record index: what of it is read for one key and for many.
+"""Lookups in Hudi's record index: how much of it is read for one key and for many.
 
-Ten million keys are written in a minute: the cells of an HFile are made as arrays, each in the same number of bytes.
+Ten million keys are written in a minute: the cells of an HFile are built as arrays, each of the same number of bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.hudi.made_up.keys import SCHEMA_TEXT, location
 from tests.support.hudi.made_up.metadata import INITIAL, SyntheticMetadata
 
 GROUPS = 10
-"""File groups of the record index: as many as Hudi makes of up to some ten million keys."""
+"""File groups of the record index: as many as Hudi makes for up to some ten million keys."""
 
 PARTITIONS = 100
 KEY_BYTES = 16
@@ -38,7 +38,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 @contextmanager
 def counted_reads() -> Generator[list[int]]:
-    """Gather the bytes of each read of an HFile."""
+    """Collect the bytes of each read of an HFile."""
     sizes: list[int] = []
     plain = Stored.read
 
@@ -51,7 +51,7 @@ def counted_reads() -> Generator[list[int]]:
 
 
 def key_grid(root: Path, keys: int) -> Grid:
-    """Look-ups of random keys in a record index of so many, each with an index that was opened anew."""
+    """Lookups of random keys in a record index of `keys` keys, each with a newly opened index."""
     groups = write_keys(root, keys)
     stored = sum(path.stat().st_size for path in root.glob(".hoodie/metadata/record_index/*.hfile"))
     grid = Grid("keys looked up", "of", "index MB", "requests", "KB read", "share of the index", "CPU ms")
@@ -86,7 +86,7 @@ def key_grid(root: Path, keys: int) -> Grid:
 
 
 def write_keys(root: Path, keys: int) -> list[Group]:
-    """Write a table whose record index has so many keys; key `n` is in group `n` modulo the groups that are given."""
+    """Write a table whose record index has this many keys; key `n` is in group `n` modulo the returned groups."""
     table = SyntheticTable(root)
     table.insert(f"city=c{number:03}" for number in range(PARTITIONS))
     metadata = SyntheticMetadata(root, partitions="column_stats,files,record_index")
@@ -110,7 +110,7 @@ def write_keys(root: Path, keys: int) -> list[Group]:
 
 
 def _texts(numbers: Any) -> NDArray[np.uint8]:
-    """The keys of some numbers, which lie scattered: 16 hexadecimal digits each."""
+    """The keys of some numbers, scattered: 16 hexadecimal digits each."""
     halves = _mixed(numbers).astype(">u8").view(np.uint8).reshape(-1, 8)
     digits = np.stack([halves >> 4, halves & 15], axis=2).reshape(-1, KEY_BYTES)
     return np.ascontiguousarray(_HEX[digits])
@@ -121,7 +121,7 @@ def _mixed(numbers: Any) -> NDArray[np.uint64]:
 
 
 def _neighbours(keys: int, first: int, count: int) -> list[int]:
-    """The numbers of keys that follow one another, as keys that begin with a time do."""
+    """The numbers of consecutive keys, like those of keys that begin with a time."""
     ordered: list[int] = np.argsort(_mixed(np.arange(keys)))[first : first + count].tolist()
     return ordered
 

@@ -26,7 +26,7 @@ HUDI_FIELDS = {
 
 @dataclass(frozen=True)
 class Lake:
-    """One table: how it is called, where it is, and how plain DuckDB reads it."""
+    """One table: its name, its location, and how plain DuckDB reads it."""
 
     name: str
     root: Path
@@ -34,10 +34,10 @@ class Lake:
 
 
 def lakes(folder: Path, users: Path, *, files: int = FILES, narrow: bool = True) -> Iterator[Lake]:
-    """Write the tables one after another, and first the users' file.
+    """Write the users' file, then the tables one after another.
 
-    Of the evolved table the oldest third has no text and, unless not `narrow`, narrower ids, which Spark 3.5 does not
-    read beside wide ones.
+    In the evolved table, the oldest third has no text and, if `narrow`, narrower ids, which Spark 3.5 does not read
+    beside wide ones.
     """
     writer = duckdb.connect()
     users.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""An event lake made from a seed, after GH Archive and New York's taxi trips, in each table format.
+"""An event lake generated from a seed, after GH Archive and New York's taxi trips, in each table format.
 
-Rows arrive in order of time but for some that are late. Actors, repositories and zones are skewed; keys are spread
-over all files; the payload is nested. All formats hold the same Parquet files, but for Hudi, which Spark writes.
+Rows arrive in time order, except for some late ones. Actors, repositories and zones are skewed; keys are spread over
+all files; the payload is nested. All formats hold the same Parquet files, except for Hudi, which Spark writes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Events:
     rows: int
     seed: int = 20240301
     share: int = 0
-    """The number of files among which the days are shared; 0 for all. A lake that grows goes on after its days."""
+    """The number of files across which the days are spread; 0 for all. A lake that grows continues after its days."""
 
     def batch(self, number: int) -> pa.Table:
         """The rows of one file."""
@@ -160,7 +160,7 @@ class Events:
 
 
 def spread(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Keys for numbers, without two alike, in no order (the finalizer of splitmix64, without the sign)."""
+    """Distinct keys for numbers, in no order (the finalizer of splitmix64, without the sign)."""
     mixed = numbers.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -175,7 +175,7 @@ class Lake:
     events: Events
 
     def data(self, kind: FileFormat) -> Path:
-        """The folder in which the data files of a format are."""
+        """The folder of the data files of a format."""
         return self.folder / kind / "data" if kind == "iceberg" else self.folder / kind
 
     def location(self, kind: FileFormat) -> str:
@@ -185,7 +185,7 @@ class Lake:
         return str(self.folder / kind)
 
     def write(self) -> None:
-        """Write the tables, but for Hudi's."""
+        """Write all tables except Hudi's."""
         for kind in WITHOUT_SPARK:
             self.data(kind).mkdir(parents=True)
         names = [self._write_file(number, WITHOUT_SPARK) for number in range(self.events.files)]
@@ -211,7 +211,7 @@ class Lake:
         return grown
 
     def write_hudi(self, session: SparkSession) -> None:
-        """Let Spark write a copy-on-write table with a file for each of Parquet's, and Hudi's own indexes."""
+        """Have Spark write a copy-on-write table with a file for each of Parquet's, and Hudi's own indexes."""
         options = {
             "hoodie.table.name": "events",
             "hoodie.datasource.write.operation": "bulk_insert",
@@ -224,7 +224,7 @@ class Lake:
             "hoodie.metadata.index.column.stats.enable": "true",
             "hoodie.metadata.index.column.stats.column.list": "event_id,key,created_at,zone,fare_cents,type",
             "hoodie.metadata.record.index.enable": "true",
-            # Filters in the files are made for so many keys: 60,000 by default, half a megabyte in each file.
+            # The number of keys that filters in the files are sized for: 60,000 by default, half a megabyte a file.
             "hoodie.index.bloom.num_entries": str(self.events.rows),
         }
         session.conf.set("spark.sql.files.openCostInBytes", str(1 << 40))
@@ -234,7 +234,7 @@ class Lake:
     def _write_file(self, number: int, kinds: Sequence[FileFormat]) -> str:
         name = f"part-{number:07}.parquet"
         written, *others = (self.data(kind) / name for kind in kinds)
-        # Without a number of keys each filter is made for a million, and then folded: 18 ms a file.
+        # Without a number of keys, each filter is made for a million, and then folded: 18 ms a file.
         pq.write_table(
             self.events.batch(number), written, bloom_filter_options={"key": {"ndv": self.events.rows}}
         )
@@ -244,7 +244,7 @@ class Lake:
 
 
 _IN_DELTA: Final = ("event_id", "key", "created_at", "type", "actor_id", "repo", "zone", "fare_cents")
-"""Columns of which Delta's log has bounds: those of them that Spark would write and that are asked for."""
+"""Columns with bounds in Delta's log: those that Spark would write and that are queried."""
 
 
 def _add_actions(folder: Path, names: list[str]) -> list[Any]:
@@ -264,7 +264,7 @@ def _add_actions(folder: Path, names: list[str]) -> list[Any]:
 
 
 def _statistics(file: Path) -> dict[str, Any]:
-    """What a footer says, as Delta's log says it."""
+    """A footer's statistics in the form of Delta's log."""
     footer = pq.read_metadata(file)
     group = footer.row_group(0)
     columns: dict[str, Any] = {
@@ -326,7 +326,7 @@ def iceberg_schema() -> Any:
 
 
 def append_iceberg(table: Any, folder: str, names: list[str]) -> None:
-    """Commit files to a table of PyIceberg, by the URI of the folder that they are in."""
+    """Commit files to a table of PyIceberg, by the URI of their folder."""
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:

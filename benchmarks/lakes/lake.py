@@ -1,7 +1,7 @@
 """Tables of any number of files for measuring: a tree of hard links to one Parquet file.
 
-Listing and freshness checks see real files. What the records say of them is made up, so that each file has
-bounds of its own, but it is written through the metadata table's own interface and read back like any other.
+Listing and freshness checks see real files. Their records are made up, so that each file has its own bounds, but they
+are written through the metadata table's own interface and read back like any others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINKS_PER_FILE = 60_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """Minimum and maximum of each file: `event` ascends with the files, `carrier` is anywhere."""
+    """Minimum and maximum of each file: `event` ascends with the files, `carrier` is random."""
 
     event_min: NDArray[np.int64]
     event_max: NDArray[np.int64]
@@ -67,7 +67,7 @@ def link_tree(root: Path, count: int) -> None:
 
 
 def index_with(table: Table, bounds: Bounds) -> PinnedSnapshot:
-    """Register an index over both columns, commit records that say `bounds`, and return the snapshot."""
+    """Register an index over both columns, commit records with `bounds`, and return the snapshot."""
     table.create_index(INDEX, on=["event", "carrier"], build=False)
     snapshot = table.snapshot()
     metadata = MetadataTable(open_store(table.index_uri))

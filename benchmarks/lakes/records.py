@@ -1,4 +1,4 @@
-"""Made-up records of column statistics, in the schema in which the metadata table keeps them."""
+"""Made-up records of column statistics, in the metadata table's schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CARRIERS = np.array(["".join(letters) for letters in product(ascii_uppercase, re
 
 
 def integer_records(low: NDArray[np.int64], high: NDArray[np.int64]) -> pa.Table:
-    """Records of an int64 column without NULLs, slice i having the bounds low[i] and high[i]."""
+    """Records of an int64 column without NULLs, where slice i has the bounds low[i] and high[i]."""
     return _records("int64", {"min_integer": pa.array(low), "max_integer": pa.array(high)}, len(low))
 
 

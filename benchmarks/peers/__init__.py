@@ -1,7 +1,7 @@
-"""`python -m benchmarks peers`: planning alone, beside other libraries over the same statistics, as ratios.
+"""`python -m benchmarks peers`: planning alone, compared with other libraries over the same statistics, as ratios.
 
-Only logs, manifests and statistics are there. Each peer runs in a process and an environment of its own, in the
-version that is pinned. The processes take turns, question by question, and must keep as many files as we do.
+There are only logs, manifests and statistics. Each peer runs in its own process and environment, in the pinned
+version. The processes take turns, predicate by predicate, and must keep as many files as pruner does.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ PEERS = {
     "delta-rs": ("with_deltalake.py", Reader("deltalake", "deltalake==1.6.6", (), ("pyarrow==26.0.1",))),
     "pyiceberg": ("with_pyiceberg.py", Reader("pyiceberg", "pyiceberg[pyarrow,sql-sqlite]==0.12.0", ())),
 }
-"""Libraries: the script that plans with it, and what is installed for it."""
+"""Libraries: the script that plans with each, and what is installed for it."""
 
 Question = tuple[str, list[int]]
 Times = dict[str, dict[str, float]]
-"""Median seconds of a processor by kind of question and by library."""
+"""Median CPU seconds by kind of predicate and by library."""
 
 
 def run(console: Console) -> None:
@@ -101,7 +101,7 @@ def _statistics(bounds: Bounds, count: int) -> pa.Table:
 
 
 def _questions(kind: str, count: int) -> Iterator[Question]:
-    """Each run has a constant of its own, as queries do; all keep the same files."""
+    """Each run has its own constant, as queries do; all keep the same files."""
     first = count // 2 * ROWS_PER_FILE
     for number in range(RUNS + 1):
         yield kind, [first + number] if kind == "conjunction" else [first + number, first + 2 * ROWS_PER_FILE]
@@ -115,7 +115,7 @@ def _compare(pinned: PinnedSnapshot, peers: dict[str, Asked], kind: str, count: 
             waited, kept = peer.plan(question)
             assert kept == kept_by_us, (name, kept, kept_by_us)
             taken[name].append(waited)
-    # The first of each loads what the others find loaded.
+    # The first of each loads what the others reuse.
     return {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
 
 
@@ -133,7 +133,7 @@ def _ours(pinned: PinnedSnapshot, kind: str, count: int) -> Iterator[tuple[int, 
 
 
 class Asked:
-    """A peer that runs."""
+    """A running peer."""
 
     def __init__(self, process: subprocess.Popen[str], questions: IO[str], answers: IO[str]) -> None:
         self._process = process

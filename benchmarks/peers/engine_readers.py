@@ -1,6 +1,6 @@
 """Spark and Trino over the event lake, alone and with pruner: `python -m benchmarks.peers.engine_readers NAME OPTIONS`.
 
-They run in pruner's own environment, on a Java machine of their own that has answered a statement before it is asked.
+They run in pruner's own environment, each in its own JVM, which answers a statement before it is measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SKIPPING: Final[Mapping[str, Mapping[str, str]]] = {
     "hudi": {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 }
-"""Options that switch on what a format skips by itself: the others do so without being told."""
+"""Options that turn on a format's own skipping: in the others it is on by default."""
 
 SCHEMA: Final = "lake"
 CONNECTORS: Final = {"parquet": "hive", "hudi": "hudi", "iceberg": "iceberg"}
@@ -75,8 +75,8 @@ class Spark:
 class Trino:
     """Trino's own connector of a format, or that connector with pruner.
 
-    Hive and Hudi tables are registered once: each statement lists their folder. Iceberg's newest metadata is what the
-    catalog names, so that the table is registered anew after a commit.
+    Hive and Hudi tables are registered once: each statement lists their folder. For Iceberg, the catalog names the
+    newest metadata, so the table is registered again after a commit.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Trino:
     ) -> None:
         self._client, self._metastore, self._kind, self._schema = client, metastore, kind, schema
         self._plans = plans
-        """Makes the table at a location known to pruner's service; None for Trino alone."""
+        """Registers the table at a location with pruner's service; None for Trino alone."""
         self._catalog = f"{'pruned_' if plans else ''}{CONNECTORS[kind]}"
         self._opened = False
 
@@ -105,7 +105,7 @@ class Trino:
         self._opened = True
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        # The Hive metastore knows timestamps without a zone alone.
+        # The Hive metastore knows only timestamps without a zone.
         instant = "TIMESTAMP '{} UTC'" if self._kind == "iceberg" else "TIMESTAMP '{}'"
         return listed(self._run(statement(workload, values, "events", instant)))
 
@@ -138,7 +138,7 @@ def _spark(running: ExitStack, kind: str, index: str | None = None) -> Spark:
             "spark.jars": ",".join(map(str, delta_jars())),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # As many tasks as everything else here has, in place of 50 for each log.
+            # As many tasks as everything else here, instead of 50 for each log.
             "spark.databricks.delta.snapshotPartitions": "2",
         }
     elif kind == "iceberg":
@@ -187,7 +187,7 @@ def _trino(running: ExitStack, kind: str, index: str | None = None) -> Trino:
 
 
 def _service(running: ExitStack, folder: Path) -> str:
-    """Start pruner's service, which needs a table to begin with; gives its URL."""
+    """Start pruner's service, which needs an initial table; return its URL."""
     first = folder / "first"
     first.mkdir(parents=True)
     pq.write_table(pa.table({"n": [1]}), first / "part.parquet")
@@ -198,7 +198,7 @@ def _service(running: ExitStack, folder: Path) -> str:
 
 
 def _make_known(folder: Path, kind: str, index: str, location: str) -> None:
-    """Name the table in the configuration of the service, which looks at it every two seconds."""
+    """Add the table to the configuration of the service, which checks it every two seconds."""
     written = folder / "pruner.toml.new"
     written.write_text(known_to_service(kind, location, index), encoding="utf-8")
     written.replace(folder / "pruner.toml")
@@ -219,13 +219,13 @@ def _scratch(running: ExitStack) -> Path:
 
 
 def processor() -> float:
-    """Processor seconds of this process and of those below it that ran when this was first asked."""
+    """CPU seconds of this process and of its descendants that ran at the first call."""
     return time.process_time() + sum(map(_of_process, _below()))
 
 
 @cache
 def _below() -> frozenset[int]:
-    """Processes that this one has started, and those that they have started: looking for them takes milliseconds."""
+    """This process's descendants, cached: finding them takes milliseconds."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -242,7 +242,7 @@ _SCHEDULED: Final = 2
 
 
 def _of_process(process: int) -> float:
-    """Processor seconds of one process, all threads together, to the nanosecond: `clock_getcpuclockid` of the libc."""
+    """CPU seconds of one process, all threads together, to the nanosecond: `clock_getcpuclockid` of the libc."""
     return time.clock_gettime((~process << 3) | _SCHEDULED)
 
 

@@ -1,7 +1,6 @@
-"""What each peer's script runs: it prepares a table from statistics, then plans when it is told, and says how long
-its processor took.
+"""What each peer's script runs: it prepares a table from statistics, then plans on request, and reports the CPU time.
 
-It imports nothing but the standard library, because each peer runs in an environment of its own.
+It imports nothing but the standard library, because each peer runs in its own environment.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 CARRIER = "AA"
-"""What the conjunction asks of the column `carrier`."""
+"""The value of the column `carrier` in the conjunction."""
 
 Plans = Callable[[str, list[int]], int]
 """Plans a `conjunction` ([least]: carrier = 'AA' AND event > least) or a `range` ([low, high]: event BETWEEN low AND

@@ -1,9 +1,9 @@
-"""`python -m benchmarks head-to-head`: one event lake, questions that people ask, and readers of many projects.
+"""`python -m benchmarks head-to-head`: one event lake, typical queries, and readers of many projects.
 
-Each reader runs in a process and an environment of its own, in the version that `referee/readers.toml` pins. Readers
-of one format take turns, question by question; each answer is compared with what DuckDB finds in the same rows in
-memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size;
-BENCH_READERS="Spark,Trino of hudi" asks readers whose titles have one of these parts, and renews their rows.
+Each reader runs in its own process and environment, in the version that `referee/readers.toml` pins. Readers of one
+format take turns, query by query; each answer is compared with DuckDB's over the same rows in memory. inotify shows
+which data files a reader opens. BENCH_FILES=10000 measures another size; BENCH_READERS="Spark,Trino of hudi" queries
+readers whose titles contain one of these parts, and updates their rows.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ ROWS_PER_FILE: Final = 200
 LAKES: Final = (100_000, 10_000, 1_000)
 """Numbers of files."""
 MOST_FOR_ENGINES: Final = 1_000
-"""The most files that Spark and Trino are asked about: to read all of 10,000 takes Spark half a minute. Nor does it
-write a larger Hudi table in the time that it takes to ask all others.
+"""The most files that Spark and Trino query: reading all of 10,000 takes Spark half a minute. Writing a larger Hudi
+table would take it longer than querying all others.
 """
 
 COMMITS: Final = 3
 ASKED_FOR: Final = ["event_id", "key", "created_at", "type", "zone", "fare_cents"]
-"""The columns that questions are about."""
+"""The columns that queries use."""
 FILES_AT_ONCE: Final = 1_000
 
 
 class Asking(Protocol):
-    """What takes questions and gives answers, as `Asked` does."""
+    """Answers queries, as `Asked` does."""
 
     @property
     def title(self) -> str: ...
@@ -61,7 +61,7 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How often things are asked, and `many` times where answers are fast; not `apart`, all readers are those of this
+    """How often queries run: `many` times where answers are fast. Unless `apart`, all readers run in this
     environment. Before anything but `cold`, engines in Java read the whole table `warm_up` times.
     """
 
@@ -110,13 +110,13 @@ INDEXES: Final = {
     "keys": ("record_index", "key"),
     "rare": ("bitmap", ["zone", "type"]),
 }
-"""What pruner builds: statistics where a format's own metadata has none."""
+"""The indexes that pruner builds: statistics where a format's own metadata has none."""
 
 WITH_STATISTICS: Final = ("parquet", "hudi")
 
 
 def run(console: Console) -> None:
-    """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing. Of
+    """Measure each lake, and rewrite page and plot: for a lake of the page, that part; for another size, nothing. For
     some readers, only their rows are written.
     """
     given, parts = os.environ.get("BENCH_FILES"), os.environ.get("BENCH_READERS")
@@ -130,7 +130,7 @@ def run(console: Console) -> None:
 
 
 def chosen(files: int, parts: Sequence[str]) -> list[Contender]:
-    """Those that are asked about so many files: by parts of their titles, or all that are fast enough."""
+    """The contenders for this many files: by parts of their titles, or all that are fast enough."""
     if parts:
         return with_titles(CONTENDERS, parts)
     return [
@@ -141,7 +141,7 @@ def chosen(files: int, parts: Sequence[str]) -> list[Contender]:
 
 
 def with_titles(contenders: Sequence[Contender], parts: Sequence[str]) -> list[Contender]:
-    """Those whose titles have one of these parts: `Spark of hudi` is Spark, alone and with pruner, over one format."""
+    """Contenders with one of these parts in the title: `Spark of hudi` is Spark with and without pruner over Hudi."""
     return [each for each in contenders if any(part in f"{each.title} of {each.kind}" for part in parts)]
 
 
@@ -152,7 +152,7 @@ def measure(
     effort: Effort = Effort(),
     contenders: Sequence[Contender] = CONTENDERS,
 ) -> Result:
-    """Write a lake of some files and ask all contenders."""
+    """Write a lake of some files and query all contenders."""
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(Path(folder), Events(files, rows))
         say(f"Writing {files:,} files in each format")
@@ -170,7 +170,7 @@ def measure(
 
 
 def _apart(run: Callable[[Lake], None], lake: Lake) -> None:
-    """Run something in a process of its own: the Java machine of a session lives as long as its process."""
+    """Run something in its own process: the JVM of a session lives as long as its process."""
     process = get_context("spawn").Process(target=run, args=(lake,))
     process.start()
     process.join()
@@ -187,7 +187,7 @@ def _sizes(lake: Lake, kinds: Sequence[FileFormat]) -> dict[str, int]:
 
 
 def build(lake: Lake, kind: FileFormat) -> list[Built]:
-    """Build pruner's indexes; what each cost."""
+    """Build pruner's indexes; return the cost of each."""
     table = pruner.open_table(lake.location(kind), index_uri=str(_index_of(lake, kind)))
     found: list[Built] = []
     for name, (using, on) in INDEXES.items():
@@ -216,7 +216,7 @@ def _processor() -> float:
 
 
 def _ask_all(lake: Lake, truth: Truth, contenders: list[Contender], effort: Effort, result: Result) -> None:
-    """Ask the readers of one format."""
+    """Query the readers of one format."""
     kind = contenders[0].kind
     say(f"{kind}: opening the table in {', '.join(each.title for each in contenders)}")
     truth.follow(lake.events)
@@ -243,10 +243,10 @@ def _ask_all(lake: Lake, truth: Truth, contenders: list[Contender], effort: Effo
 
 
 def _warm_up(readers: Sequence[Asking], truth: Truth, effort: Effort) -> None:
-    """Let readers read the whole table, one as often as the other.
+    """Have all readers read the whole table equally often.
 
-    Java compiles what has run often: who skips most files would else be the slower one whenever all are read. After 20
-    times Trino takes a fifth of what it takes the first time.
+    Java compiles what has run often: otherwise the reader that skips most files would be the slower one whenever all
+    are read. After 20 times, Trino takes a fifth of its first time.
     """
     for number in range(effort.warm_up):
         for reader in readers:
@@ -261,7 +261,7 @@ def ask_in_turns(
     folder: Path,
     effort: Effort,
 ) -> None:
-    """Ask the same kind of question in turns, and count the data files that are opened for the last one."""
+    """Ask the same kind of query in turns, and count the data files opened for the last one."""
     last = max(effort.runs, effort.many) + 1
     for number in range(last + 1):
         values = truth.values(workload, number)
@@ -286,19 +286,19 @@ def ask_in_turns(
 def _refused(
     workload: str, reader: Asking, measured: Measured, truth: Truth, why: str, effort: Effort
 ) -> None:
-    """Keep why there is no answer; who failed starts anew, so that it does not fail for that in what comes next."""
+    """Record why there is no answer; restart a reader that failed, so that its next queries are unaffected."""
     measured.refused[workload] = why
     if why not in (NO_WAY, TOO_SLOW):
         say(f"{measured.contender.kind}: {reader.title} fails at {WORKLOADS[workload].title}: {why}")
         reader.start_anew()
-        # As after the first start: what an engine does once would else be measured as the next question.
+        # As after the first start: one-time work of an engine would otherwise count for the next query.
         reader.ask("window", truth.values("window", 100))
         if measured.contender.reader in ENGINES:
             _warm_up([reader], truth, effort)
 
 
 def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int) -> None:
-    """Open the table and answer a first question."""
+    """Open the table and answer a first query."""
     kind = found.contender.kind
     values = truth.values("window", 100 + number)
     opened = reader.open(lake.location(kind))
@@ -307,7 +307,7 @@ def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int
         truth.check("window", values, answer["rows"], reader.title)
         found.add("cold", {what: opened[what] + answer[what] for what in ("wall", "processor")})
     elif answer["error"] == TOO_SLOW:
-        # Without the table open, nothing else can be asked either.
+        # Without the table open, no other query can run either.
         missing = ["cold"] if answer is not opened else ["cold", "fresh", *WORKLOADS]
         found.refused |= dict.fromkeys(missing, TOO_SLOW)
     else:
@@ -322,7 +322,7 @@ def _after_commits(
     found: dict[str, Measured],
     result: Result,
 ) -> None:
-    """Commit a hundredth more files, let pruner's indexes follow, and ask for the newest rows: `fresh`."""
+    """Commit a hundredth more files, refresh pruner's indexes, and query the newest rows: `fresh`."""
     follows: list[float] = []
     for _ in range(COMMITS):
         lake = lake.append(max(1, lake.events.files // 100), kind)
@@ -346,7 +346,7 @@ def _after_commits(
 
 
 class Truth:
-    """The rows of a lake in memory, without files that could be left out, and questions about them."""
+    """The rows of a lake in memory, without files that could be skipped, and queries over them."""
 
     def __init__(self, events: Events) -> None:
         self._connection = duckdb.connect()
@@ -358,7 +358,7 @@ class Truth:
         self.follow(events)
 
     def follow(self, events: Events) -> None:
-        """Hold the rows of these files: those of files before are kept, as a lake that grows keeps them."""
+        """Hold the rows of these files: those of earlier files stay, as in a lake that grows."""
         self._events = events
         self._rows = events.files * events.rows
         self._connection.execute("DELETE FROM events WHERE event_id >= ?", [self._rows])
@@ -371,13 +371,13 @@ class Truth:
         self._files = events.files
 
     def values(self, workload: str, number: int) -> dict[str, Any]:
-        """Constants of a question: others for each number, as in statements that differ."""
+        """Constants of a query: others for each number, as in statements that differ."""
         rng = np.random.default_rng([list(WORKLOADS).index(workload), number])
         start = int(START.timestamp()) + int(rng.integers(self._days() - 1)) * 86_400
         match workload:
             case "key" | "keys":
                 keys = spread(rng.choice(self._rows, min(1_000, self._rows // 2), replace=False))
-                # One of any file: the least would always be in one of the first, which caches hold then.
+                # One from any file: the least would always be in one of the first, which would then be cached.
                 return {"key": int(keys[0]), "keys": sorted(keys.tolist())}
             case "window":
                 low = start + int(rng.integers(23)) * 3_600
@@ -393,13 +393,13 @@ class Truth:
                 return {}
 
     def newest(self) -> dict[str, Any]:
-        """The hour in which the newest row is."""
+        """The hour of the newest row."""
         found = self._connection.execute("SELECT epoch(max(created_at))::BIGINT FROM events").fetchone()
         assert found is not None
         return {"low": found[0] - 3_599, "high": found[0] + 1}
 
     def check(self, workload: str, values: dict[str, Any], rows: Rows, who: str) -> None:
-        """Fail where an answer is wrong."""
+        """Fail if an answer is wrong."""
         if workload == "limit":
             expected = {
                 row[0]

@@ -1,12 +1,12 @@
-"""`python -m benchmarks head-to-head-store`: the same lake and questions in an S3-compatible store.
+"""`python -m benchmarks head-to-head-store`: the same lake and queries in an S3-compatible store.
 
-What is counted are requests and bytes, by a proxy between the readers and the server: they tell what a question takes
-of a distant store, where each request waits, whatever machine asks. Times would be those of the server here.
+A proxy between the readers and the server counts requests and bytes: on any machine, they tell what a query costs in
+a distant store, where each request has latency. Times would be those of the local server.
 
-Each kind of question is asked in a process of its own, which opens the table first, and once more in that process with
-other constants: readers that keep what they have read of files would answer all others from what one of them loaded.
-BENCH_FILES=100 counts another number of files; BENCH_READERS="DuckDB,Polars" asks readers whose titles have one of
-these parts, and renews their rows. Another number of files is not written to the page.
+Each kind of query runs in its own process, which opens the table first, and once more in that process with other
+constants: otherwise, readers that cache file metadata would answer all other kinds from what one of them loaded.
+BENCH_FILES=100 counts another number of files; BENCH_READERS="DuckDB,Polars" queries readers whose titles contain one
+of these parts, and updates their rows. Another number of files is not written to the page.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ CONTENDERS: Final = (
     Contender("DataFusion", "parquet", "datafusion"),
     Contender("delta-rs", "delta", "deltalake"),
 )
-"""Without PyIceberg, whose four requests for each file take as long as all others together."""
+"""Without PyIceberg, whose four requests for each file take as long as all other readers together."""
 
 
 def run(console: Console) -> None:
-    """Count, print the table, and write it to the page where it is about as many files."""
+    """Count, print the table, and write it to the page if that is for this number of files."""
     files, parts = int(os.environ.get("BENCH_FILES", str(FILES))), os.environ.get("BENCH_READERS")
     found = measure(files, contenders=with_titles(CONTENDERS, parts.split(",")) if parts else CONTENDERS)
     table = page.requests(found, files, ROWS_PER_FILE)
@@ -77,7 +77,7 @@ def measure(
     contenders: Sequence[Contender] = CONTENDERS,
     workloads: Sequence[str] = tuple(WORKLOADS),
 ) -> list[Counted]:
-    """Write the lake to a store, and ask all readers the same questions."""
+    """Write the lake to a store, and run the same queries in all readers."""
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
         direct = running.enter_context(store_server(BUCKET))
@@ -98,7 +98,7 @@ def measure(
 
 
 class StoredLake:
-    """A lake in a store: the files of a local one, with an Iceberg table of its own, since its paths are absolute."""
+    """A lake in a store: the files of a local one, with its own Iceberg table, since Iceberg's paths are absolute."""
 
     def __init__(self, local: Lake, options: dict[str, str]) -> None:
         self.local = local
@@ -122,7 +122,7 @@ class StoredLake:
                     table.create_index(name, on=on, using=using)
 
     def _iceberg(self) -> str:
-        """Make the table over the files that are there; the location of its metadata."""
+        """Make the table over the existing files; return the location of its metadata."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         root = self.locations["iceberg"]
@@ -160,7 +160,7 @@ def _started(each: Contender, lake: StoredLake, options: dict[str, str]) -> Iter
 def _count(
     counted: Counted, workload: str, reader: Asked, location: str, truth: Truth, proxy: StoreProxy
 ) -> None:
-    """Open the table in a new process, ask one kind of question, and then once more."""
+    """Open the table in a new process, and run one kind of query twice."""
     proxy.forget()
     answer = reader.open(location)
     for number in range(2):

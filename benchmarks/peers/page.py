@@ -24,9 +24,9 @@ OURS: Final = "pruner in DuckDB"
 
 
 def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, picture: Path = PLOT) -> None:
-    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew.
+    """Put the tables of lakes between the two marks of the page, replacing older ones, and redraw the plot.
 
-    Older tables of lakes that have none of these `sizes`, in files, go.
+    Older tables of lakes that have none of these `sizes`, in files, are removed.
     """
     before, older, after = _around(page, BEGIN, END)
     by_heading = dict(map(_with_heading, re.split(r"^(?=### )", older, flags=re.MULTILINE)[1:]))
@@ -41,12 +41,12 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
 
 
 def has_tables(files: int, page: Path = PAGE) -> bool:
-    """Tell whether the page has tables of a lake of so many files."""
+    """Tell whether the page has tables of a lake of this many files."""
     return f"\n### {files:,} files of " in page.read_text("utf-8")
 
 
 def renew(found: Result, page: Path = PAGE) -> None:
-    """Put the rows of some readers in the place of their older ones, in the tables of a lake that the page has."""
+    """Replace the rows of some readers in the page's tables of a lake."""
     text = page.read_text("utf-8")
     before, heading, rest = text.partition(
         f"### {found.files:,} files of {found.rows // found.files:,} rows\n"
@@ -57,14 +57,14 @@ def renew(found: Result, page: Path = PAGE) -> None:
 
 
 def renew_requests(table: str, page: Path = PAGE) -> None:
-    """Put the rows of some readers in the place of their older ones in the table of requests."""
+    """Replace the rows of some readers in the table of requests."""
     before, older, after = _around(page, STORE_BEGIN, STORE_END)
     newer = _with_newer(older, table.splitlines())
     page.write_text(f"{before}{STORE_BEGIN}{newer}{STORE_END}{after}", "utf-8")
 
 
 def _around(page: Path, begin: str, end: str) -> tuple[str, str, str]:
-    """What stands before two marks of the page, between them, and after them."""
+    """The text before two marks of the page, between them, and after them."""
     before, rest = page.read_text("utf-8").split(begin, 1)
     between, after = rest.split(end, 1)
     return before, between, after
@@ -77,7 +77,7 @@ def _with_newer(tables: str, rows: Iterable[str]) -> str:
 
 
 def _row_key(line: str) -> tuple[int, str, str]:
-    """What tells a row from others: the columns of its table, the format, and the reader in any version."""
+    """What identifies a row: the columns of its table, the format, and the reader in any version."""
     cells = line.split("|")
     return len(cells), cells[1].strip(), re.sub(r" [0-9][0-9.]*$", "", cells[2].strip())
 
@@ -89,7 +89,7 @@ def write_requests(table: str, page: Path = PAGE) -> None:
 
 
 def requests(found: Sequence[Counted], files: int, rows: int) -> str:
-    """What readers ask of a store, as a table in Markdown."""
+    """The requests of readers to a store, as a table in Markdown."""
     titles = [each.title for each in WORKLOADS.values()]
     lines = [
         f"{files:,} files of {rows:,} rows: requests (MB) of a new process / of its second question.",
@@ -106,7 +106,7 @@ def requests(found: Sequence[Counted], files: int, rows: int) -> str:
 
 
 def _taken(counted: Counted, workload: str) -> str:
-    """Requests and bytes of the first and the second answer; why there is none where one is missing."""
+    """Requests and bytes of the first and the second answer, or why one is missing."""
     cells = [f"{requests:,} ({received / 1e6:.1f})" for requests, received in counted.taken.get(workload, ())]
     if workload in counted.refused or not cells:
         cells.append(_missing(counted.refused, workload))
@@ -122,7 +122,7 @@ def _files_in(heading: str) -> int:
 
 
 def drawn(result: Result) -> str:
-    """The plot: processor time of two kinds of questions, beside pruner over the same format."""
+    """The plot: CPU time of two kinds of queries, beside pruner over the same format."""
     times = {
         WORKLOADS[workload].title: {
             _name(each): each.processor[workload] for each in result.measured if workload in each.processor
@@ -168,7 +168,7 @@ def _cell(measured: Measured, workload: str) -> str:
 
 
 def _missing(refused: Mapping[str, str], what: str) -> str:
-    """A cell without a figure: no way to ask, no answer in the time that any reader has, or an error by its name."""
+    """A cell without a figure: no way to ask, no answer within the time limit, or an error by its name."""
     why = refused.get(what, NO_WAY)
     if why == TOO_SLOW:
         return f"> {1e3 * PATIENCE:,.0f} by the clock"
@@ -205,5 +205,5 @@ def _short(seconds: float) -> str:
 
 
 def machine() -> str:
-    """What the figures were taken on."""
+    """The machine on which the figures were taken."""
     return f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.0f}"

@@ -11,7 +11,7 @@ SMALLEST = 1e-4
 """Seconds at the left edge."""
 
 Times = Mapping[str, Mapping[str, float]]
-"""Median seconds by kind of question and name."""
+"""Median seconds by kind of query and name."""
 
 
 def plot(title: str, times: Times, beside: Mapping[str, str]) -> str:

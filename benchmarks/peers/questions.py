@@ -1,6 +1,6 @@
-"""What is asked of the event lake, in SQL and as values, for readers that take no SQL.
+"""The queries of the event lake, in SQL and as values, for readers without SQL.
 
-It imports nothing but the standard library, because each reader runs in an environment of its own.
+It imports nothing but the standard library, because each reader runs in its own environment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True)
 class Workload:
-    """A kind of question: a statement with places for constants, and what it is about."""
+    """A kind of query: a statement with placeholders for constants, and its purpose."""
 
     title: str
     sql: str
@@ -57,7 +57,7 @@ WORKLOADS = {
 
 
 def statement(workload: str, values: dict[str, Any], table: str, instant: str = "TIMESTAMPTZ '{}+00'") -> str:
-    """The SQL of a question; `instant` is how the engine spells a moment."""
+    """The SQL of a query; `instant` is how the engine spells a moment."""
     texts = {
         "key": str(values.get("key")),
         "keys": ", ".join(map(str, values.get("keys", []))),
@@ -84,11 +84,11 @@ class Reader(Protocol):
     """A reader of one table."""
 
     def open(self, location: str) -> None:
-        """Open the table, or open it anew after a commit."""
+        """Open the table, or reopen it after a commit."""
         ...
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        """The rows of the answer; None for what this way of reading has no answer to."""
+        """The rows of the answer; None where this way of reading has no answer."""
         ...
 
 
@@ -102,7 +102,7 @@ def serve(
 ) -> None:
     """Answer line by line: `{"open": location}`, or `{"ask": workload, "values": …}`.
 
-    An answer is what `answered` says. `processor` tells the seconds that the reader has taken of it so far.
+    An answer is what `answered` returns. `processor` returns the reader's CPU seconds so far.
     """
     reader = make(sys.argv[1], json.loads(sys.argv[2]))
     answers = sys.stdout
@@ -114,7 +114,7 @@ def serve(
 
 
 def answered(reader: Reader, question: dict[str, Any], processor: Callable[[], float]) -> dict[str, Any]:
-    """The rows of an answer or an error, and the seconds that it took by the clock and of the processor."""
+    """The rows of an answer or an error, and its wall time and CPU time in seconds."""
     busy, wall = processor(), time.perf_counter()
     rows = None
     try:
@@ -123,7 +123,7 @@ def answered(reader: Reader, question: dict[str, Any], processor: Callable[[], f
         else:
             rows = reader.ask(question["ask"], question["values"])
         told: dict[str, Any] = {"rows": rows}
-    except Exception as error:  # a reader may refuse a question: the page says so
+    except Exception as error:  # a reader may refuse a query: the page says so
         told = {"error": described(error)}
     return told | {"wall": time.perf_counter() - wall, "processor": processor() - busy}
 
@@ -132,7 +132,7 @@ _IN_JAVA = re.compile(r"(?:^|: )(?:[\w$]+\.)+(\w+(?:Error|Exception))\b")
 
 
 def described(error: Exception) -> str:
-    """An error in a line that begins with its name: of one that came from Java, that of its cause."""
+    """An error in a line that begins with its name; for one from Java, with that of its cause."""
     text = " ".join(str(error).split())
     causes = _IN_JAVA.findall(text)
     return f"{causes[-1] if causes else type(error).__name__}: {text[:300]}"

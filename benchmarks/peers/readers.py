@@ -1,6 +1,6 @@
 """Readers of the event lake, each by the fastest way that its documentation names: `python readers.py NAME OPTIONS`.
 
-It runs in the environment of the reader, so that libraries are imported where they are used.
+It runs in the environment of the reader, so libraries are imported where they are used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Store = dict[str, str]
 
 
 def _duckdb_over(store: Store | None, *extensions: str) -> Any:
-    """A connection with extensions of its environment, which may read a store; what it asked of a store is kept."""
+    """A connection with extensions of its environment, which may read a store; it caches what it reads from one."""
     connection = _library("duckdb").connect(config={"allow_unsigned_extensions": "true"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET parquet_metadata_cache = true")
     wanted = (*extensions, *(["httpfs"] if store else []))
     if wanted:
-        # Not among those of the user, whose DuckDB would load them by itself from then on.
+        # Not among those of the user, whose DuckDB would autoload them from then on.
         connection.execute(f"SET extension_directory = '{sys.prefix}/duckdb-extensions'")
         for file in sorted(Path(sysconfig.get_paths()["purelib"]).rglob("*.duckdb_extension")):
             connection.execute(f"INSTALL '{file}'")
@@ -64,7 +64,7 @@ def _for_pyiceberg(store: Store | None) -> dict[str, str]:
 
 
 class DuckDB:
-    """DuckDB's own readers; what it read of Parquet's and Iceberg's metadata is kept."""
+    """DuckDB's own readers, which cache Parquet's and Iceberg's metadata."""
 
     def __init__(self, kind: str, store: Store | None = None) -> None:
         self._kind = kind
@@ -88,7 +88,7 @@ class DuckDB:
 
 
 class DataFusion:
-    """DataFusion with statistics of files and filter push-down."""
+    """DataFusion with file statistics and filter pushdown."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._library = _library("datafusion")
@@ -244,7 +244,7 @@ class PyIceberg:
 
 
 class HudiRs:
-    """hudi-rs, with filters by which it leaves out file slices and rows; it has no joins and no sorting."""
+    """hudi-rs, with filters by which it skips file slices and rows; it has no joins and no sorting."""
 
     def __init__(self) -> None:
         self._library = _library("hudi")
@@ -278,7 +278,7 @@ class HudiRs:
 
 
 class Pruner:
-    """pruner in DuckDB, by statements that are rewritten or by its native scan."""
+    """pruner in DuckDB, by rewritten statements or by its native scan."""
 
     def __init__(self, index: str, native: str = "off", store: Store | None = None) -> None:
         self._adapter = _library("pruner_duckdb")
@@ -287,7 +287,7 @@ class Pruner:
 
     def open(self, location: str) -> None:
         if location == self._location:
-            return  # each statement looks whether the table changed
+            return  # each statement checks whether the table changed
         self._location = location
         table = {"uri": location, "index_uri": self._index, "storage_options": self._store or {}}
         if self._store:

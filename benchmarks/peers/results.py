@@ -10,24 +10,24 @@ from typing import Any, Final
 from benchmarks.lakes.events import FileFormat
 
 PATIENCE: Final = 120.0
-"""Seconds that an answer of any reader is waited for."""
+"""Seconds to wait for an answer of any reader."""
 SLOW: Final = 5.0
-"""Seconds after which a reader is not asked the same kind of question again."""
+"""Seconds after which a reader is not asked the same kind of query again."""
 FAST: Final = 0.25
-"""Seconds by the clock, in the median, up to which a reader is asked the same kind of question `MANY` times."""
+"""Median wall time, in seconds, up to which a reader is asked the same kind of query `MANY` times."""
 MANY: Final = 20
-"""Answers from which on a 95th percentile is told."""
+"""Number of answers from which a 95th percentile is reported."""
 OPENING: Final = ("cold", "fresh")
-"""What is measured beside questions: each time is one of its own."""
+"""What is measured beside queries: each time is a separate one."""
 TOO_SLOW: Final = "too slow"
-"""Why nothing was measured where an answer was waited for as long as for any."""
+"""Why nothing was measured where no answer came within `PATIENCE`."""
 NO_WAY: Final = "no way to ask this"
-"""Why nothing was measured where a reader has no words for the question."""
+"""Why nothing was measured where a reader cannot express the query."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A reader of one format: the name of its class in `readers.py`, and what that is told."""
+    """A reader of one format: the name of its class in `readers.py`, and its arguments."""
 
     title: str
     kind: FileFormat
@@ -37,7 +37,7 @@ class Contender:
 
 @dataclass
 class Measured:
-    """What was measured of one contender, by what it was asked: nothing of what it `refused` once, and why."""
+    """What was measured of one contender, by query: nothing for what it once `refused`, and why."""
 
     contender: Contender
     version: str
@@ -50,30 +50,30 @@ class Measured:
         self._answers.setdefault(what, []).append(answer)
 
     def was_slow(self, what: str) -> bool:
-        """Whether an answer took so long that the same is not asked again."""
+        """Whether an answer took so long that the query is not repeated."""
         return any(each["wall"] > SLOW for each in self._answers.get(what, ()))
 
     def is_fast(self, what: str, runs: int) -> bool:
-        """Whether the first answers, beside the one that loads things, took so little that many more can be had.
+        """Whether the first answers, except the one that loads things, were fast enough for many more.
 
-        Later ones do not matter: who is left out for a slow answer would have none in the percentile.
+        Later ones do not matter: a reader left out for a slow answer would have none in the percentile.
         """
         first = [each["wall"] for each in self._counted(what, self._answers.get(what, []))[:runs]]
         return bool(first) and statistics.median(first) <= FAST
 
     @property
     def processor(self) -> dict[str, float]:
-        """Median seconds of the processor."""
+        """Median CPU time in seconds."""
         return self._medians("processor")
 
     @property
     def wall(self) -> dict[str, float]:
-        """Median seconds by the clock."""
+        """Median wall time in seconds."""
         return self._medians("wall")
 
     @property
     def late(self) -> dict[str, float]:
-        """The 95th percentile of the processor's seconds, by nearest rank, of what was answered often enough."""
+        """The 95th percentile of CPU seconds, by nearest rank, for queries answered often enough."""
         found: dict[str, float] = {}
         for what, answers in self._answers.items():
             seconds = sorted(each["processor"] for each in self._counted(what, answers))
@@ -90,7 +90,7 @@ class Measured:
 
     @staticmethod
     def _counted(what: str, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The first answer to a question loads what the others find loaded, unless it is the only one."""
+        """Leave out the first answer to a query, which loads what the others reuse, unless it is the only one."""
         return answers if what in OPENING else answers[1:] or answers
 
 
@@ -115,17 +115,17 @@ class Result:
     measured: list[Measured]
     built: list[Built]
     follows: dict[str, float]
-    """Seconds in which pruner's indexes follow a commit, by format."""
+    """Seconds that refreshing pruner's indexes after a commit takes, by format."""
 
     taken_on: str
 
 
 @dataclass
 class Counted:
-    """What one reader asks of a store, by question: requests and bytes.
+    """What one reader requests from a store, by query: requests and bytes.
 
-    The first pair is that of a process that has just started, and includes to open the table; the second is that of
-    another question of the kind in the same process.
+    The first pair is that of a process that has just started, and includes opening the table; the second is that of
+    another query of the kind in the same process.
     """
 
     contender: Contender

@@ -1,4 +1,4 @@
-"""Readers that run: each in a process and an environment of its own, asked with a limit of time, and watched."""
+"""Running readers: each in its own process and environment, with a time limit, and watched."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ ALSO: Final = (
         ("polars-iceberg==0.1.0", "pyiceberg[pyarrow]==0.12.0"),
     ),
 )
-"""Readers that the referee does not ask, and those that plan faster with a package more."""
+"""Readers that the referee does not use, and those that plan faster with an additional package."""
 
 
 class Asked:
-    """A reader that runs; where an answer takes longer than `patience`, it is ended and starts anew."""
+    """A running reader; if an answer takes longer than `patience`, it is killed and restarted."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class Asked:
         self._process = self._start()
 
     def open(self, location: str) -> dict[str, Any]:
-        """Let it open the table: seconds, and the error if there is one."""
+        """Have it open the table; return seconds, and the error if there is one."""
         self._location = location
         return self._tell({"open": location})
 
     def ask(self, workload: str, values: dict[str, Any]) -> dict[str, Any]:
-        """What it answers: rows or an error, and seconds."""
+        """Return its answer: rows or an error, and seconds."""
         return self._tell({"ask": workload, "values": values})
 
     def start_anew(self, *, opened: bool = True) -> None:
-        """End it and start a new process, with the table open: after an error it may answer nothing any more."""
+        """End it and start a new process, with the table open: after an error it may no longer answer anything."""
         self._kill()
         self._process.wait()
         self._process = self._start()
@@ -98,7 +98,7 @@ class Asked:
         return started
 
     def _kill(self) -> None:
-        """End it and the servers that it has started."""
+        """End it and the servers that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -129,12 +129,12 @@ def reader_of(
     apart: bool = True,
     python: Path | None = None,
 ) -> Iterator[Asked]:
-    """Run a reader, in an environment of its own, which is made when it is first needed.
+    """Run a reader in its own environment, which is created when first needed.
 
     Args:
         contender: the reader.
-        options: what it is told beside its own.
-        patience: seconds after which an answer is waited for no longer.
+        options: further arguments beside its own.
+        patience: seconds to wait for an answer.
         apart: whether it runs in its own environment, or in this one.
         python: another interpreter for it, which finds pruner in this checkout.
     """
@@ -152,7 +152,7 @@ def reader_of(
 
 
 def version(contender: Contender) -> str:
-    """The version of a reader in its environment; pruner's own where it is pruner in an engine."""
+    """The version of a reader in its environment; pruner's own if it is pruner in an engine."""
     if contender.reader == "spark":
         return metadata.version("pyspark")
     if contender.reader == "trino":
@@ -162,8 +162,8 @@ def version(contender: Contender) -> str:
 
 
 def _environment(contender: Contender) -> tuple[Reader, Path] | None:
-    """The newest environment in which a reader reads the format, and where it is; None for pruner's own."""
-    if contender.reader in ENGINES:  # the referee asks Spark in an environment of its own
+    """The newest environment in which a reader reads the format, and its path; None for pruner's own."""
+    if contender.reader in ENGINES:  # the referee runs Spark in its own environment
         return None
     for known, folder in ((ALSO, "head-to-head"), (readers(), "referee")):
         for each in reversed(known):
@@ -179,7 +179,7 @@ _EVENT: Final = struct.Struct("iIII")
 
 @contextmanager
 def opened_in(folder: Path) -> Iterator[set[str]]:
-    """The names of the data files in a folder that any process opens meanwhile, complete at the end."""
+    """The names of the data files in a folder that any process opens within the block, complete at its end."""
     libc = ctypes.CDLL(None, use_errno=True)
     watching = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if watching < 0 or libc.inotify_add_watch(watching, os.fsencode(folder), _IN_OPEN) < 0:
@@ -202,7 +202,7 @@ def opened_in(folder: Path) -> Iterator[set[str]]:
 
 
 def _read_events(watching: int, names: set[str]) -> None:
-    """Read what the kernel has queued: 16,384 events at most, or it says that it lost some."""
+    """Read what the kernel has queued: at most 16,384 events; beyond that it reports that it lost some."""
     while True:
         try:
             data = os.read(watching, 1 << 20)

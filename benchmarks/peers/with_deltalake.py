@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable  # pyright: ignore[reportMissingImports]
 from harness import CARRIER, Plans, answer_questions
 
-# The functions of this take what the types do not tell.
+# Its functions accept more than their types say.
 pc: Any = importlib.import_module("pyarrow.compute")
 
 SCHEMA = {

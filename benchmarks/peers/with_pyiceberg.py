@@ -1,4 +1,4 @@
-"""pyiceberg over an Iceberg table whose manifests have the same statistics; each plan of it reads the manifests."""
+"""pyiceberg over an Iceberg table whose manifests have the same statistics; each of its plans reads the manifests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 EVENT, CARRIER_ID = 1, 2
 
-# The types of these know no arguments.
+# The types of these declare no arguments.
 EqualTo: Any = _EqualTo
 GreaterThan: Any = _GreaterThan
 GreaterThanOrEqual: Any = _GreaterThanOrEqual

@@ -1,7 +1,7 @@
-"""The first plan of a process: what it reads of the indexes and how long it takes, with and without `partition_stats`.
+"""The first plan of a process: what it reads of the indexes and its time, with and without `partition_stats`.
 
-The snapshot is made up and in memory, so that what is measured is the metadata table alone. `id` ascends with the
-slices, `carrier` with the partitions, `sensor` has about the same values everywhere, so that no group can be excluded.
+The snapshot is made up and in memory, so that only the metadata table is measured. `id` ascends with the slices,
+`carrier` with the partitions; `sensor` has about the same values everywhere, so no group can be excluded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SEMANTICS = Semantics.of("spark")
 
 
 class _Counting(MetadataTable):
-    """Counts the bytes of the segments that are read."""
+    """Counts the bytes of segments read."""
 
     read = 0
 
@@ -55,7 +55,7 @@ class _Counting(MetadataTable):
 
 
 def run(console: Console) -> None:
-    """Measure three predicates; BENCH_MAX=100000 leaves out larger tables."""
+    """Measure three predicates; BENCH_MAX=100000 skips larger tables."""
     largest = int(os.environ.get("BENCH_MAX", str(SIZES[-1][0])))
     for count, partitions in SIZES:
         if count <= largest:

@@ -1,8 +1,8 @@
 """Opening a Delta table and planning on its log, against deltalake and against Arrow reading the checkpoint.
 
-Tables of 20,000 and 200,000 files (BENCH_FILES for others) with statistics of four columns. Only the log is there: no
-contender opens a data file. They take turns; processor time is that of the whole process. Spark plans in another
-process, and of it the time until the answer is measured: with nothing known of the log, and with its state at hand.
+Tables of 20,000 and 200,000 files (BENCH_FILES for others) with statistics of four columns. There is only the log: no
+contender opens a data file. They take turns; CPU time is that of the whole process. Spark plans in another process,
+where the time until the answer is measured: with no log state cached, and with its state cached.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TYPES = {"id": "long", "price": "double", "name": "string", "day": "date"}
 
 
 def run(console: Console) -> None:
-    """Measure opening, looks and plans of each size, and rows that are deleted in DuckDB."""
+    """Measure opening, checks and plans of each size, and deleted rows in DuckDB."""
     given = os.environ.get("BENCH_FILES")
     with tempfile.TemporaryDirectory() as folder:
         spark = delta_session(session_with_jars(Path(folder)))
@@ -57,7 +57,7 @@ def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> N
 
 
 def _by_spark(spark: SparkSession, root: Path, half: int) -> dict[str, float]:
-    """The time in which Spark plans a point condition by Delta's own skipping, which must leave one file."""
+    """The time that Spark takes to plan a point condition by Delta's own skipping, which must keep one file."""
     java: Any = spark._jvm
 
     def planned() -> float:

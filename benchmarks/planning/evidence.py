@@ -1,4 +1,4 @@
-"""Column statistics of a million slices: loading the records, and one leaf asked of all slices at once."""
+"""Column statistics of a million slices: loading the records, and evaluating one leaf over all slices at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(console: Console) -> None:
 
 
 def _columns() -> dict[str, tuple[Field, pa.Table, list[Any]]]:
-    """For each type a field, its records, and 100 values within the bounds."""
+    """For each type, a field, its records, and 100 values within the bounds."""
     rng = np.random.default_rng(5)
     small = rng.integers(0, 10_000_000, SLICES)
     large = small * (1 << 33)

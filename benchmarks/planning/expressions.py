@@ -1,6 +1,6 @@
 """An index over the hour of day beside one on a column that holds that hour: plans, builds, and a query of DuckDB.
 
-The hour of each file is stored as a column, too, so that both indexes know the same values and drop the same files.
+The hour of each file is also stored as a column, so that both indexes have the same values and drop the same files.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _write(file: Path, moments: Any) -> None:
 
 
 def _plans(table: pruner.Table) -> dict[str, Callable[[], Any]]:
-    """Texts take turns, so that the literals of neighbouring plans differ."""
+    """Texts take turns, so that the literals of consecutive plans differ."""
     hours = itertools.cycle(range(24))
 
     def plans(subject: str) -> Callable[[], None]:

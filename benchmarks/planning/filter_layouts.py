@@ -1,13 +1,13 @@
-"""Layouts of filters for point look-ups, beside each other (ADR 22): what they cost a key, and what a look-up reads.
+"""Layouts of filters for point lookups, compared (ADR 22): their cost per key, and what a lookup reads.
 
 - blocks: split-block Bloom filters of each slice, which `bloom_filter` uses.
-- fingerprints: an XOR filter of each slice, 8 bits in each of three places (the layout of binary fuse filters, whose
-  places lie closer together and which need 9 to 13 % fewer of them).
-- map: one such structure for all slices, which gives for a value the number of its slice and, behind it, a few bits
+- fingerprints: an XOR filter of each slice, 8 bits in each of three positions (the layout of binary fuse filters,
+  whose positions are closer together and which need 9 to 13 % fewer of them).
+- map: one such structure for all slices, which yields for a value the number of its slice, followed by a few bits
   that say whether there is such a value at all.
 
-Fingerprints and map are here alone. They are made by peeling, with arrays: all keys that stand alone in a place are
-taken out together, and written in the opposite order.
+Only this benchmark has fingerprints and map. They are built by peeling, with arrays: all keys that are alone in a
+position are taken out together, and written in reverse order.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SLICES, KEYS = 256, 6_000
 PROBES = 2_000
 PLACES = 3
 LOAD = 1.23
-"""Places a key that peeling needs where keys are many."""
+"""Positions per key that peeling needs for many keys."""
 
 SMALL_LOAD = 1.3
-"""Places a key of a slice: with its few keys peeling fails more often, and all slices share their places."""
+"""Positions per key of a slice: with its few keys peeling fails more often, and all slices share their positions."""
 
 
 class Measured(NamedTuple):
-    """Bits a key, share of slices that seem to hold a value that none holds, and times."""
+    """Bits per key, share of slices that falsely seem to hold a value, and times."""
 
     layout: str
     bits: float
@@ -95,7 +95,7 @@ def _blocks(slices: list[Hashes], probes: Hashes, fpp: float) -> Measured:
 
 def _fingerprints(slices: list[Hashes], probes: Hashes) -> Measured:
     started = time.perf_counter()
-    # One size for all, so that the same places of all filters stand side by side.
+    # One size for all, so that the same positions of all filters are side by side.
     size = int(SMALL_LOAD * max(map(len, slices))) + 32
     table = np.stack([_peeled(keys, keys & np.uint64(255), size) for keys in slices], axis=1).astype(np.uint8)
     build = time.perf_counter() - started
@@ -133,7 +133,7 @@ def _map(slices: list[Hashes], probes: Hashes, extra: int) -> Measured:
 
 
 def _places(keys: Hashes, size: int) -> NDArray[np.int64]:
-    """Three places of each key, one in each third of a table."""
+    """Three positions of each key, one in each third of a table."""
     third = np.uint64(size // PLACES)
     mixed = [hash_words(keys + np.uint64(number)) >> np.uint64(32) for number in range(PLACES)]
     found = [(part * third >> np.uint64(32)) + third * np.uint64(at) for at, part in enumerate(mixed)]
@@ -141,7 +141,7 @@ def _places(keys: Hashes, size: int) -> NDArray[np.int64]:
 
 
 def _peeled(keys: Hashes, values: Hashes, size: int) -> Hashes:
-    """A table of which the three places of each key give its value together."""
+    """A table in which the three positions of each key together yield its value."""
     places = _places(keys, size)
     degrees = np.bincount(places.ravel(), minlength=size)
     sums = np.zeros(size, np.int64)

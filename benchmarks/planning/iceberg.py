@@ -1,10 +1,9 @@
 """Opening an Iceberg table and planning on its manifests, against pyiceberg, fastavro, Polars and DuckDB reading them.
 
-Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. Only metadata is there, and
-the one data file that DuckDB's extension reads: no other contender opens it. They take turns; processor time is that
-of the whole process. pyiceberg keeps the lists of manifests that it has read. Spark plans in another process, and of
-it the time until the answer is measured: by path, where it reads all metadata, and by a catalog that keeps tables and
-manifests.
+Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. There is only metadata, and
+the one data file that DuckDB's extension reads: no other contender opens it. They take turns; CPU time is that of the
+whole process. pyiceberg caches the manifest lists that it has read. Spark plans in another process, where the time
+until the answer is measured: by path, where it reads all metadata, and by a catalog that caches tables and manifests.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _NEW_PROCESS = {
 
 
 def run(console: Console) -> None:
-    """Measure opening, looks and plans of each size."""
+    """Measure opening, checks and plans of each size."""
     given = os.environ.get("BENCH_FILES")
     with tempfile.TemporaryDirectory() as folder:
         spark = iceberg_session(session_with_jars(Path(folder) / "spark"), Path(folder))
@@ -78,7 +77,7 @@ def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> N
 
 
 def _by_spark(spark: SparkSession, root: Path, value: int) -> dict[str, float]:
-    """The seconds in which Spark plans a point condition by Iceberg's own metrics, which must leave one file."""
+    """The seconds that Spark takes to plan a point condition by Iceberg's own metrics, which must keep one file."""
     ways: dict[str, Callable[[], DataFrame]] = {
         "open and plan, Spark with Iceberg's planning": lambda: spark.read.format("iceberg").load(str(root)),
         "plan again, Spark with Iceberg's planning": lambda: spark.table(f"ice.{root.parent.name}.t"),
@@ -148,7 +147,7 @@ def _decoded(data: bytes) -> None:
 
 
 def _processor() -> float:
-    """Processor time of this process, and of those that it waited for."""
+    """CPU time of this process, and of those that it waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -159,7 +158,7 @@ def _in_new_process(contender: str, root: Path, metadata: str, value: int) -> No
 
 
 def _in_duckdb(python: str, metadata: str, value: int) -> tuple[float, float, float]:
-    """Seconds of a processor for the first and the second question, and of the whole process by the clock."""
+    """CPU seconds of the first and the second query, and wall seconds of the whole process."""
     started = time.perf_counter()
     command = [python, str(_IN_DUCKDB), metadata, str(value)]
     found = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -1,6 +1,6 @@
-"""One question to DuckDB's iceberg extension, asked twice by one connection: what `benchmarks.planning.iceberg` starts.
+"""One query by DuckDB's iceberg extension, run twice in one connection; `benchmarks.planning.iceberg` starts it.
 
-It runs in an environment of its own. Arguments: the table's metadata file, and a value of `id` that one file has.
+It runs in its own environment. Arguments: the table's metadata file, and a value of `id` that one file has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import duckdb
 
 
 def main() -> None:
-    """Print the seconds of a processor for loading, and for each of the two questions."""
+    """Print the CPU seconds of loading, and of each of the two queries."""
     metadata, value = sys.argv[1], int(sys.argv[2])
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     for file in sorted(Path(sysconfig.get_paths()["purelib"]).rglob("*.duckdb_extension")):

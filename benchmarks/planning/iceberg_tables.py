@@ -1,4 +1,4 @@
-"""Iceberg tables of which only the metadata is there: manifests in blocks as Java's writer cuts and packs them."""
+"""Iceberg tables with metadata only: manifests in blocks as Java's writer cuts and packs them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ COLUMNS: Final = {
 _UUID: Final = "5f1d6f0e-7c0b-4a4b-9d55-0d2f8c7e4f10"
 ROWS: Final = 10
 _IN_MANIFEST: Final = 40_000
-"""Files of one manifest: 2.6 MB, where Java's writer begins another one at 8."""
+"""Files of one manifest: 2.6 MB, where Java's writer starts another one at 8."""
 
 _SYNC: Final = 64_000
-"""Bytes after which Java's Avro begins another block."""
+"""Bytes after which Java's Avro starts another block."""
 
 _EPOCH: Final = 1_704_067_200_000_000
 _AVRO: Final = AvroSchemaConversion()

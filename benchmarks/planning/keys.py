@@ -1,6 +1,7 @@
-"""Look-ups of keys by bloom filters and by a record index: building, what a first plan reads, growth with slices.
+"""Lookups of keys by Bloom filters and by a record index: building, what a first plan reads, growth with slices.
 
-Beside them in the same run: a bare sort of the keys, and DuckDB over files that it wrote with Parquet's own filters.
+In the same run for comparison: a bare sort of the keys, and DuckDB over files that it wrote with Parquet's own
+filters.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _DUCKDB = Semantics(engine="duckdb", zone="UTC")
 
 
 class Read(NamedTuple):
-    """What was read of a store: requests and bytes."""
+    """What was read from a store: requests and bytes."""
 
     requests: int
     size: int
 
 
 def measure(console: Console, root: Path, wanted: str) -> None:
-    """Build both indexes on the UUIDs of the table of `benchmarks lookup`, and look keys up with each."""
+    """Build both indexes on the UUIDs of the table of `benchmarks lookup`, and look up keys with each."""
     sample = _sample(root)
     bare = _seconds(lambda: _bare_sort(root))
     grid = Grid(title=f"look-ups of a UUID; a bare sort of the keys, read and in memory, takes {bare:.1f} s")
@@ -103,7 +104,7 @@ def _bare_sort(root: Path) -> None:
 
 
 def _read_by(index_uri: str, root: Path, predicate: str) -> Read:
-    """What a first plan reads of the metadata table, the log included."""
+    """What a first plan reads of the metadata table, including the log."""
     found: list[int] = []
     real_get, real_ranges = LocalStore.get, LocalStore.get_ranges
 
@@ -126,7 +127,7 @@ def _read_by(index_uri: str, root: Path, predicate: str) -> Read:
 
 
 def _beside_parquet(console: Console, root: Path, wanted: str) -> None:
-    """The same look-up by DuckDB: over Parquet's own filters, and over the one file that holds the key."""
+    """The same lookup by DuckDB: with Parquet's own filters, and over the one file that holds the key."""
     own = root.with_name("with_filters")
     own.mkdir()
     with duckdb.connect() as con:
@@ -188,7 +189,7 @@ def _of_slices(using: str, count: int, of_each: int) -> float:
 
 
 def _records(using: str, keys: Any, start: int, stop: int) -> pa.Table:
-    """Records of some slices, as the kernel gives them."""
+    """Records of some slices, as the kernel returns them."""
     count = stop - start
     hashes = hash_values(pa.array(keys[start * KEYS_A_SLICE : stop * KEYS_A_SLICE])).reshape(count, -1)
     hashes = np.sort(hashes, axis=1)

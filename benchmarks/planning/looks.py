@@ -1,6 +1,6 @@
-"""What a look at a large tree costs when its files never change in place, and what the parts of it cost at least.
+"""The cost of a snapshot of a large tree whose files never change in place, and the least cost of its parts.
 
-BENCH_FILES files (100,000 unless given) in 10,000 folders. Processor time, so that a busy machine says the same.
+BENCH_FILES files (default 100,000) in 10,000 folders. CPU time, so that a busy machine yields the same.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FOLDERS = 10_000
 CHANGED = 100
 RUNS = 7
 TICK = 0.05
-"""Longer than the clock's granularity, in seconds: what was just written is waited for (rule R4)."""
+"""Longer than the clock's granularity, in seconds: files just written must age (rule R4)."""
 
 
 def run(console: Console) -> None:
-    """Measure an unchanged look, one that finds 100 new files, and the one after it."""
+    """Measure a snapshot without changes, one that finds 100 new files, and the one after it."""
     count = int(os.environ.get("BENCH_FILES", str(FILES)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "visits"
@@ -70,7 +70,7 @@ def _measured(root: Path, source: ParquetSource) -> dict[str, float]:
 
 
 def _by_feed(root: Path) -> dict[str, float]:
-    """The same looks at the same tree by a change feed that names each new file."""
+    """The same snapshots of the same tree by a change feed that names each new file."""
     feed = f"{root}.feed"
     announce(feed, [str(root)], [])
     source = ParquetSource([str(root)], immutable=True, feed=FeedSettings(feed, confirm_after=3600))
@@ -90,7 +90,7 @@ def _by_feed(root: Path) -> dict[str, float]:
 
 
 def _settle(source: ParquetSource) -> None:
-    """Look until every folder has been seen for longer than the clock's granularity."""
+    """Take snapshots until every folder has been seen for longer than the clock's granularity."""
     for _ in range(2):
         time.sleep(TICK)
         source.snapshot()

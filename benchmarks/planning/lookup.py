@@ -1,7 +1,7 @@
-"""Point look-ups in a process of its own: what a first plan reads and takes with bitmaps of many values.
+"""Point lookups in a separate process: what a first plan reads and how long it takes with bitmaps of many values.
 
-The table has a UUID in each row and a `user_id` with a long tail, both in no order, and times that ascend with the
-files. BENCH_ROWS is the number of rows (1,200,000 unless given), 6,000 in a file.
+The table has a UUID in each row and a `user_id` with a long tail, both unordered, and times that ascend with the
+files. BENCH_ROWS is the number of rows (default 1,200,000), 6,000 per file.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ print(code, used.ru_maxrss, used.ru_utime + used.ru_stime)
 
 
 class Cold(NamedTuple):
-    """One command in processes of its own: median of processor seconds, greatest peak of memory in MB."""
+    """One command in separate processes: median CPU seconds, greatest peak of memory in MB."""
 
     seconds: float
     megabytes: float
 
 
 def run(console: Console) -> None:
-    """Measure cold plans over bitmaps of a UUID and of a user, beside an empty process and DuckDB's whole scan."""
+    """Measure cold plans over bitmaps of a UUID and of a user, beside an empty process and DuckDB's full scan."""
     rows = int(os.environ.get("BENCH_ROWS", str(ROWS)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "events"
@@ -58,7 +58,7 @@ def run(console: Console) -> None:
 
 
 def write_table(root: Path, rows: int) -> str:
-    """Write the table; returns a UUID of its middle."""
+    """Write the table; returns a UUID from its middle."""
     root.mkdir(parents=True)
     rng = np.random.default_rng(17)
     files = max(rows // ROWS_PER_FILE, 1)
@@ -138,7 +138,7 @@ def _plan(root: Path, predicate: str) -> list[str]:
 
 
 def _config(root: Path, using: str) -> str:
-    """A configuration file by which the table has the index that `keys.measure` built; returns its path."""
+    """Write a configuration file that gives the table the index built by `keys.measure`; returns its path."""
     path = root.with_name(f"{using}.toml")
     path.write_text(f'[tables.events]\nuri = "{root}"\nindex_uri = "{root}.{using}"\n', encoding="utf-8")
     return str(path)

@@ -1,6 +1,6 @@
-"""`table.plan` from predicate text to file list, beside the evidence alone and polars on the same statistics.
+"""`table.plan` from predicate text to file list, beside the evidence alone and Polars on the same statistics.
 
-Every call has a literal of its own, as queries do, so that no plan starts from a remembered parse.
+Every call has its own literal, as queries do, so that no plan starts from a cached parse.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Times = dict[str, float]
 
 
 class Predicates:
-    """One predicate in `TEXTS` variants that keep the same files: as text, and as what polars evaluates."""
+    """One predicate in `TEXTS` variants that keep the same files: as text, and as what Polars evaluates."""
 
     def __init__(self, variants: list[tuple[str, Callable[[], pl.Expr]]]) -> None:
         self.text = variants[0][0]
@@ -70,7 +70,7 @@ class Predicates:
 
 
 def run(console: Console) -> None:
-    """Measure two selective predicates at each number of files; BENCH_MAX=100000 leaves out larger ones."""
+    """Measure two selective predicates at each number of files; BENCH_MAX=100000 skips larger ones."""
     largest = int(os.environ.get("BENCH_MAX", str(FILE_COUNTS[-1])))
     measured = {count: _measure(console, count) for count in FILE_COUNTS if count <= largest}
     for name in ("conjunction", "range"):
@@ -89,7 +89,7 @@ def _measure(console: Console, count: int) -> dict[str, Times]:
             looked = time.perf_counter() - started
         with console.status(f"{count:,} files: writing the records"):
             pinned = index_with(table, bounds)
-        # No spinner from here on: its thread would wait for the interpreter together with what is measured.
+        # No spinner from here on: its thread would compete for the interpreter with what is measured.
         predicates = {"conjunction": _conjunction(count), "range": _range(count)}
         started = time.perf_counter()
         _files(pinned.plan(predicates["conjunction"].text))
@@ -116,7 +116,7 @@ def _conjunction(count: int) -> Predicates:
 
 
 def _range(count: int) -> Predicates:
-    """A range that three neighbouring files hold."""
+    """A range that three neighboring files hold."""
 
     def variant(low: int, high: int) -> tuple[str, Callable[[], pl.Expr]]:
         def condition() -> pl.Expr:
@@ -167,7 +167,7 @@ def _files(plan: Any) -> list[str]:
 
 
 def _kernel(table: Table, pinned: PinnedSnapshot, text: str) -> Callable[[], Any]:
-    """The evidence of each conjunct over all files, AND-ed: no text, no plan, no report."""
+    """The evidence of each conjunct over all files, ANDed: no text, no plan, no report."""
     semantics = Semantics.of("duckdb")
     bound = bind(parse_predicate(text, semantics), pinned.schema, semantics, strict=True)
     leaves: list[Any] = conditions(bound)

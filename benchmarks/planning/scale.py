@@ -1,8 +1,9 @@
-"""Plans over up to ten million made-up slices, each size in a process of its own: time, memory, and what grows.
+"""Plans over up to ten million made-up slices, each size in its own process: time, memory, and what grows.
 
-The snapshot is made beforehand and read from a file, so that what a process holds is what a table of that size takes.
-BENCH_MAX leaves out larger ones. Processor time, medians; each text is new. Beside a plan stands what NumPy takes to
-compare two columns of integers. A hundred million slices are a line through the two largest sizes, not measured.
+The snapshot is made beforehand and read from a file, so that a process holds just what a table of that size takes.
+BENCH_MAX skips larger ones. CPU time, medians; each text is new. Beside a plan is the time that NumPy takes to
+compare two columns of integers. A hundred million slices are extrapolated linearly from the two largest sizes, not
+measured.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CHANGED = 100
 TYPES = {"event": pa.int64(), "carrier": pa.string()}
 SEMANTICS = Semantics.of("duckdb")
 INDEX_MEMORY = 4 << 30
-"""The records of ten million slices are larger than what a table holds unless it is told to."""
+"""The records of ten million slices are larger than what a table holds by default."""
 
 
 HEADINGS = {
@@ -61,19 +62,19 @@ HEADINGS = {
     "one column": 0,
     "both": 0,
 }
-"""What is measured, and with how many decimals it is shown."""
+"""What is measured, and the number of decimals shown."""
 
 EXTRAPOLATED = 100_000_000
 
 
 def run(console: Console) -> None:
-    """Measure each size in a process of its own."""
+    """Measure each size in its own process."""
     largest = int(os.environ.get("BENCH_MAX", str(SIZES[-1])))
     console.print(table({count: measured(count) for count in SIZES if count <= largest}))
 
 
 def table(found: dict[int, list[float]]) -> Grid:
-    """The figures of each size, and those of a hundred million as a line through the last two."""
+    """The figures of each size, and those of a hundred million extrapolated from the last two."""
     grid = Grid(title=f"plans over made-up slices; processor time, medians of {RUNS} new texts; MiB resident")
     for heading in ("slices", *HEADINGS):
         grid.add_column(heading, justify="right")
@@ -87,7 +88,7 @@ def table(found: dict[int, list[float]]) -> Grid:
 
 
 def extrapolated(found: dict[int, list[float]], count: int) -> list[float]:
-    """What a line through the two largest sizes says of another one."""
+    """A linear extrapolation from the two largest sizes to another one."""
     less, most = sorted(found)[-2:]
     share = (count - less) / (most - less)
     return [low + share * (high - low) for low, high in zip(found[less], found[most], strict=True)]
@@ -159,7 +160,7 @@ def _index(folder: Path, snapshot: Snapshot, count: int) -> None:
 
 
 def _measure(folder: Path, count: int) -> list[float]:
-    """Time and memory of this process: as the row of the table."""
+    """Time and memory of this process, as a row of the table."""
     imported = _resident()
     metadata = MetadataTable(open_store(str(folder / "index")))
     snapshot = _snapshot(folder)
@@ -197,7 +198,7 @@ def _measure(folder: Path, count: int) -> list[float]:
 
 
 def _compared(count: int, middle: int) -> float:
-    """Seconds in which NumPy compares the bounds of all slices with a range."""
+    """Seconds that NumPy takes to compare the bounds of all slices with a range."""
     low = np.arange(count, dtype=np.int64) * ROWS_PER_FILE
     high = low + ROWS_PER_FILE - 1
 
@@ -232,7 +233,7 @@ def _seconds(run: Any) -> float:
 
 
 def _resident() -> float:
-    """Memory of this process in MiB, without what Arrow's pools keep for later."""
+    """Memory of this process in MiB, without what Arrow's pools keep for reuse."""
     arrow.default_memory_pool().release_unused()
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024

@@ -16,7 +16,7 @@ import pruner
 
 
 class Receiver(ThreadingHTTPServer):
-    """Listens for events of a table, or of all that share its feed."""
+    """Listens for events of a table, or of all tables that share its feed."""
 
     daemon_threads = True
     MOST_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class Receiver(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Receiver
     timeout = 30
-    """Seconds that a sender may pause; the connection is closed after them."""
+    """Seconds that a sender may pause before the connection is closed."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - a name of the base class
         return
@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def discard(self, size: int) -> None:
-        """Read the body of a refused request: a sender that is still sending may never see the answer otherwise."""
+        """Read the body of a refused request: otherwise, a sender that is still sending may never see the answer."""
         left = min(size, Receiver.MOST_DISCARDED)
         while left > 0 and (piece := self.rfile.read(min(left, 1 << 16))):
             left -= len(piece)

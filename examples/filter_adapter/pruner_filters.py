@@ -1,7 +1,7 @@
 """An adapter for PyArrow's filters: `read("lake/flights", [("delay", ">", 60)])` opens only the files that can match.
 
-The engine is `pyarrow.parquet.read_table`. It takes its predicate as a list of tuples, all of which must hold, or as a
-list of such lists, one of which must. docs/adapters.md goes through this file step by step.
+The engine is `pyarrow.parquet.read_table`. Its predicate is a list of tuples, all of which must hold, or a list of
+such lists, one of which must. docs/adapters.md explains this file step by step.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 engine = "pyarrow_filters"
 traits = Traits(name=engine, title="PyArrow's filters", nan_order=NanOrder.UNORDERED)
-"""Whatever else is not known of the engine has the value that prunes least."""
+"""All other traits of the engine are unknown, and have the value that prunes least."""
 
 _LOG = logging.getLogger("pruner")
 _OPERATORS = {
@@ -64,7 +64,7 @@ _TYPES: dict[type, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Scan:
-    """What became of one read: see `pruner.adapters.ScanRecord`."""
+    """The record of one read: see `pruner.adapters.ScanRecord`."""
 
     table: str
     plan: Plan | None
@@ -81,7 +81,7 @@ def read(uri: str, filters: Sequence[Any], columns: list[str] | None = None) -> 
     Raises:
         pruner.PrunerError: the table cannot be listed completely.
     """
-    # One snapshot serves the plan and the read. Where it cannot be listed, half an answer would be worse than none.
+    # One snapshot serves the plan and the read. If it cannot be listed, a partial answer would be worse than none.
     snapshot = pruner.open_table(uri).snapshot()
     try:
         plan = snapshot.plan(decode(filters), semantics=pruner.Semantics.of(engine))
@@ -89,7 +89,7 @@ def read(uri: str, filters: Sequence[Any], columns: list[str] | None = None) -> 
     except pruner.PrunerError as error:
         plan, reason = snapshot.plan(TRUE, semantics=pruner.Semantics.of(engine)), str(error)
     _remember(Scan(uri, plan, reason))
-    # A table that holds nothing has the schema of the whole snapshot, not of no file.
+    # An empty result has the schema of the whole snapshot, not of no file.
     if not len(plan.files):
         return snapshot.schema.to_arrow().empty_table().select(columns or snapshot.schema.to_arrow().names)
     # The residual stays with the engine: the plan says which files to open, not which rows match.
@@ -97,7 +97,7 @@ def read(uri: str, filters: Sequence[Any], columns: list[str] | None = None) -> 
 
 
 def decode(filters: Sequence[Any]) -> Expr:
-    """Decode filters into the expression form. What is not understood becomes `Opaque`, in its place."""
+    """Decode filters into the expression form. What is not understood becomes `Opaque`, in the same position."""
     if all(isinstance(each, tuple) for each in filters):
         return _all(filters)
     return disjunction(tuple(_all(each) for each in filters))
@@ -125,7 +125,7 @@ def _condition(condition: Any) -> Expr:
 
 
 def _is_plain(value: Any) -> bool:
-    """Values whose comparison is known. A NaN literal is better left to the engine."""
+    """Values whose comparison is known. A NaN literal is left to the engine."""
     return type(value) in _TYPES and not (isinstance(value, float) and math.isnan(value))
 
 

@@ -1,7 +1,7 @@
-"""An index type that another distribution brings: shortest and longest text of each file, in UTF-8 bytes.
+"""An index type of another distribution: lengths of the shortest and longest text of each file, in UTF-8 bytes.
 
-A file can hold a text equal to 'LEX' only if it holds some text of three bytes. All that pruner has to know is the
-entry point in `pyproject.toml`; see `pruner.indexes.base` for what an index type is.
+A file can hold a text equal to 'LEX' only if it holds some text of three bytes. All that pruner needs is the entry
+point in `pyproject.toml`; see `pruner.indexes.base` for what an index type is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pruner.indexes.base import SliceReader
     from pruner.schema import Field
 
-pc: Any = pyarrow.compute  # whose stubs know too few argument types
+pc: Any = pyarrow.compute  # whose stubs have too few argument types
 
 
 class TextLength:
@@ -39,14 +39,14 @@ class TextLength:
     version = 1
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Texts alone have a length."""
+        """Only texts have a length."""
         if not pa.types.is_string(field.type) or options:
             raise IndexDefinitionError(
                 f"text_length indexes columns of text without options, not {field.name!r}"
             )
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
-        """One row: the least and the greatest length, null where the file is not understood or holds no text."""
+        """One row: the least and the greatest length, null where the file is not understood or has no text."""
         leaf = reader.footer.leaf(field.path)
         known = (
             leaf is not None
@@ -63,7 +63,7 @@ class TextLength:
         return pa.table({name: pa.array([end], pa.int64()) for name, end in ends.items()})
 
     def load(self, records: pa.Table, count: int, field: Field) -> LengthEvidence:
-        """Put the lengths of each slice at its place."""
+        """Put the lengths of each slice at its position."""
         return LengthEvidence(records.drop_null(), count)
 
 
@@ -82,7 +82,7 @@ class LengthEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> NDArray[np.bool_] | None:
-        """Excluded is what is covered and has no text as long as any of the literals: everything else may be."""
+        """Exclude covered slices that have no text as long as any of the literals; all others are possible."""
         literals = _equal_to(leaf) if outcome is Outcome.TRUE else None
         if literals is None or semantics.collation != BINARY_COLLATION:
             return None
@@ -94,7 +94,7 @@ class LengthEvidence:
 
 
 def _equal_to(leaf: Leaf) -> list[bytes] | None:
-    """The texts of which a leaf asks for one; None for other leaves."""
+    """The texts of which a leaf requires one; None for other leaves."""
     match leaf:
         case CompareLeaf(operator=Operator.EQ, point=point):
             points: Any = [point]

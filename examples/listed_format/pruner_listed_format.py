@@ -1,7 +1,8 @@
-"""A table format of another distribution: the Parquet files that `_files.json` names are the table, and no others.
+"""A table format of another distribution: the table consists of the Parquet files that `_files.json` names, and no
+others.
 
-A writer adds files first and replaces `_files.json` then, in one step; files that it no longer names stay until nobody
-reads them. Plain Parquet would read them, too.
+A writer adds files first and then replaces `_files.json`, in one step; files that it no longer names stay until no
+reader uses them. Plain Parquet would read them, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MOST_BYTES = 16 * 1024**2
 
 
 class ListedFiles(LocalLister):
-    """The files that a table names, with what tells one version of each from another."""
+    """The files that a table names, with what distinguishes versions of each."""
 
     def facts(self) -> Sequence[Any]:
         """List the named files: see `pruner.tables.listing.files.Lister`."""
@@ -35,7 +36,7 @@ class ListedFiles(LocalLister):
         """Yield them one after another."""
         for path in self._named():
             fact = self.fact_at(path)
-            if fact is None:  # a listing that lacks a file would lose its rows
+            if fact is None:  # a listing without a file would lose its rows
                 raise TableError(f"{self.root}/{FILES} names {path}, which is not there")
             yield fact
 
@@ -52,12 +53,12 @@ class ListedFiles(LocalLister):
 
 
 class ListedSource(ParquetSource):
-    """A table of this format. Everything but the listing is as of plain Parquet files."""
+    """A table of this format. Everything except the listing is as for plain Parquet files."""
 
     format = "listed"
 
     def open_lister(self, root: str, *, immutable: bool) -> LocalLister:
-        """Return what lists the named files alone."""
+        """Return a lister of the named files alone."""
         return ListedFiles(root)
 
 
@@ -88,7 +89,7 @@ class ListedFormat:
         return source
 
     def own_indexes(self, source: Any, snapshot: Snapshot) -> None:
-        """Return None: such tables keep no index."""
+        """Return None: such tables have no index of their own."""
 
 
 LISTED = ListedFormat()

@@ -1,1 +1,1 @@
-"""Readers of other projects, each a module with `ids(root, table_format, condition)`, the rows that it finds."""
+"""Readers of other projects, each a module whose `ids(root, table_format, condition)` returns the rows it finds."""

@@ -1,4 +1,4 @@
-"""ClickHouse in process, by `file(…)`, with its push-down of filters on."""
+"""ClickHouse in process, by `file(…)`, with its filter pushdown on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def ids(root: str, table_format: str, condition: Condition) -> list[int]:
-    os.chdir("/")  # it reads files below the folder where it runs
+    os.chdir("/")  # it reads files below its working directory
     place = root.partition("/metadata/")[0]
     chdb: Any = importlib.import_module("chdb")
     source = {

@@ -1,4 +1,4 @@
-"""DataFusion with its statistics and filter push-down on."""
+"""DataFusion with its statistics and filter pushdown on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""delta-rs by its query engine, which skips files by the log's statistics."""
+"""delta-rs with its query engine, which skips files by the log's statistics."""
 
 from __future__ import annotations
 

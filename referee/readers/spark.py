@@ -37,7 +37,7 @@ def _session() -> Any:
 
 @cache
 def _named(metadata: str) -> str:
-    """The folder of an Iceberg table, in which Spark finds the metadata file by another name and a hint."""
+    """The folder of an Iceberg table, where Spark finds the metadata file by another name and a hint."""
     file = Path(metadata)
     shutil.copyfile(file, file.with_name("v1.metadata.json"))
     file.with_name("version-hint.text").write_text("1", "utf-8")

@@ -31,7 +31,7 @@ def small_batches() -> None:
 
 
 def refresh_and_die(place: str, step: int, tell: Connection) -> None:
-    """Refresh, but die by SIGKILL before the change of the disk with the number `step`."""
+    """Refresh, but die by SIGKILL before disk change number `step`."""
     small_batches()
     table = pruner.open_table(place)
     with Fate(step).meeting():
@@ -40,7 +40,7 @@ def refresh_and_die(place: str, step: int, tell: Connection) -> None:
 
 
 def keep_refreshing(place: str, rounds: int, tell: Connection) -> None:
-    """Refresh and now and then compact, as fast as it goes, beside other processes that do the same."""
+    """Refresh and now and then compact, as fast as possible, beside other processes that do the same."""
     small_batches()
     table = pruner.open_table(place)
     tell.send("ready")

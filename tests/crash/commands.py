@@ -1,4 +1,4 @@
-"""Commands that change a metadata table, a table that has something to do for each, and what must hold after each."""
+"""Commands that change a metadata table, a table with work for each of them, and what must hold after each."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ COMMANDS: Mapping[str, Callable[[pruner.Table], object]] = {
 
 @dataclass(frozen=True)
 class Made:
-    """A table, and the objects of a metadata table that holds something for every command to do."""
+    """A table, and the objects of a metadata table that has work for every command."""
 
     root: Path
     objects: Mapping[str, bytes]
 
     def put(self, place: str) -> str:
-        """Put a copy of the metadata table into a place, and return that."""
+        """Put a copy of the metadata table at a location, and return the location."""
         store = open_store(place)
         for path, data in self.objects.items():
             store.put_new(path, data)
@@ -59,14 +59,14 @@ def make(root: Path, place: str) -> Made:
 
 
 def assert_sound(table: pruner.Table) -> None:
-    """Whatever is covered, the file that holds a value is kept, and what is stored is whole."""
+    """Whatever is covered, the file that holds a value is kept, and what is stored is intact."""
     for number in range(COUNT):
         assert f"{number:04}.parquet" in [Path(uri).name for uri in table.plan(f"x = {2 * number}").files]
     assert table.verify() == []
 
 
 def assert_not_empty(table: pruner.Table, name: str) -> None:
-    """An index that is defined has records, or records that the next refresh takes up."""
+    """An index that is defined has records, or records that the next refresh resumes from."""
     metadata = MetadataTable(open_store(table.index_uri))
     definition = metadata.state().definition(name)
     waiting = [entry for receipt in receipts.receipts(metadata.store) for entry in receipt.records]
@@ -75,7 +75,7 @@ def assert_not_empty(table: pruner.Table, name: str) -> None:
 
 
 def assert_right_after(command: str, table: pruner.Table) -> None:
-    """The command and a refresh leave what they leave when nothing fails, and a vacuum frees the rest."""
+    """The command and a refresh end as if nothing had failed, and a vacuum frees the rest."""
     COMMANDS[command](table)
     result = table.refresh()
     assert result.failures == ()
@@ -97,7 +97,7 @@ def assert_right_after(command: str, table: pruner.Table) -> None:
 
 
 def assert_nothing_doubled(table: pruner.Table) -> None:
-    """Each column of an index of statistics has one record for each file."""
+    """Each column of a statistics index has one record for each file."""
     state = MetadataTable(open_store(table.index_uri)).state()
     for definition in state.definitions:
         rows = {entry.field: 0 for entry in state.segments_of(definition)}
@@ -108,7 +108,7 @@ def assert_nothing_doubled(table: pruner.Table) -> None:
 
 
 def run_and_die(command: str, made: Made, place: str, step: int, tell: Connection) -> None:
-    """Run a command, but die by SIGKILL before the change of the disk with the number `step`."""
+    """Run a command, but die by SIGKILL before disk change number `step`."""
     small_batches()
     table = made.open(place)
     fate = Fate(step)

@@ -17,7 +17,7 @@ _PRELOADED = [
     "tests.crash.commands",
     "tests.crash.many_writers",
     "tests.crash.writers",
-    # What is imported when it is first used would be imported by each process: half a second of the processor.
+    # Otherwise each process would import what is first imported on use: half a second of CPU time.
     *(module.name for module in walk_packages(pruner.__path__, "pruner.")),
     "pandas",
     "pyarrow.pandas_compat",
@@ -28,9 +28,9 @@ _PRELOADED = [
 
 @pytest.fixture(scope="session")
 def processes() -> ForkServerContext:
-    """Processes that start in milliseconds, because the server that forks them has everything imported.
+    """Processes that start in milliseconds, because the fork server has everything imported.
 
-    It runs no thread and has opened nothing, so that what is forked from it is as good as a new interpreter.
+    It runs no threads and has opened nothing, so a process forked from it is as good as a new interpreter.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
@@ -39,5 +39,5 @@ def processes() -> ForkServerContext:
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writing waits for no disk."""
+    """Writes do not wait for the disk."""
     monkeypatch.setattr(os, "fsync", without_waiting)

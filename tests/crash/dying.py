@@ -1,7 +1,7 @@
-"""A signal before each change that a process makes on the disk, one after the other.
+"""A signal before each disk change of a process, one change after the other.
 
-Between two changes the disk is the same, so a process that dies there leaves what it leaves before the second one. All
-changes together are therefore everything that a killed process can leave.
+Between two changes the disk stays the same, so a process that dies there leaves what it leaves when it dies right
+before the second one. The states before each change are therefore all that a killed process can leave.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from typing import Any
 
 _CHANGES = ("write", "link", "unlink", "mkdir", "rmdir", "rename", "replace", "open")
-"""Calls of `os` that change a folder; `open` is one where it may create a file."""
+"""Calls of `os` that change a folder; `open` is one if it may create a file."""
 
 
 def without_waiting(_: int) -> None:
-    """In the place of `os.fsync`, where a machine that stays up is all that is asked for."""
+    """Replaces `os.fsync` in tests that only need a machine that stays up."""
 
 
 class Fate:
-    """Sends the process a signal before the change with the number `at`, counted from 0; a write is done by half.
+    """Sends the process a signal before change number `at`, counted from 0; a write is half done.
 
-    SIGKILL, which is meant unless another one is given, leaves no change after that.
+    After SIGKILL, the default, no change follows.
 
     Attributes:
         changes: how many were made.
@@ -36,7 +36,7 @@ class Fate:
 
     @contextmanager
     def meeting(self) -> Iterator[None]:
-        """Count what happens inside. Nothing is synced: whoever is killed leaves the same with and without."""
+        """Count the changes made inside. Nothing is synced: a killed process leaves the same with and without it."""
         real_calls = {name: getattr(os, name) for name in (*_CHANGES, "fsync")}
         for name in _CHANGES:
             setattr(os, name, self._counted(name, real_calls[name]))

@@ -1,4 +1,4 @@
-"""A store that fails at one chosen call: the process is killed, interrupted, or told that something went wrong."""
+"""A store that fails at one chosen call: the process is killed, interrupted, or given an error."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class How(Enum):
     """What happens at the chosen call."""
 
     KILLED = auto()
-    """Before the call is done; after it is before the next one."""
+    """Before the call is done; dying after it is the same as dying before the next one."""
     INTERRUPTED = auto()
-    """Ctrl-C while the call is under way, which was done; what cleans up may go on."""
+    """Ctrl-C during the call, which was done; clean-up may go on."""
     LOST = auto()
-    """The call was done, and the answer says that it failed."""
+    """The call was done, but the answer says that it failed."""
     NOT_DONE = auto()
     FULL = auto()
-    """From here on nothing can be written, until somebody makes room."""
+    """From here on nothing can be written, until `make_room` is called."""
 
 
 class FailingStore(Store):
-    """Another store, until the call with the number `at`, counted from 0."""
+    """Another store that fails at call number `at`, counted from 0."""
 
     def __init__(self, real: Store, at: int, how: How) -> None:
         super().__init__(real.uri)
@@ -70,7 +70,7 @@ class FailingStore(Store):
         return self._call(lambda: self._real.list(prefix, after=after))
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects one by one, as a batch does that may be cut off: see `Store.delete`."""
+        """Delete objects one by one, like a batch that may be cut off: see `Store.delete`."""
         for path in list(paths):
             self._call(lambda path=path: self._real.delete([path]))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROWS = 4
-"""Records that each index of a writer has, in how many segments whatsoever."""
+"""Records that each index of a writer has, in however many segments."""
 
 _MOST = 3
 """Indexes that a writer keeps at a time, so that the state stays small however long it runs."""
@@ -31,18 +31,18 @@ class Writer:
         self._mine: list[IndexDefinition] = []
         self._added = 0
         self.versions: list[int] = []
-        """Of the acknowledged commits, in their order."""
+        """Versions of the acknowledged commits, in order."""
 
         self.repeated = 0
-        """Commits that gave up against others and were made again."""
+        """Commits that gave up in conflicts and were made again."""
 
     def vacuum(self) -> None:
-        """Run a vacuum, which finds nothing that is old enough."""
+        """Run a vacuum, which finds nothing old enough to delete."""
         assert self._table.vacuum() == 0
 
     @property
     def names(self) -> set[str]:
-        """Indexes that are there if nothing was lost."""
+        """The indexes that exist if nothing was lost."""
         return {definition.name for definition in self._mine}
 
     def step(self) -> None:
@@ -95,7 +95,7 @@ class Writer:
 
 
 def keep_changing(place: str, number: int, commits: int, tell: Connection) -> None:
-    """Make so many commits beside others, and tell the other side which versions they are and what is to be there."""
+    """Make this many commits beside others, and send their versions and the indexes that must exist."""
     writer = Writer(place, number)
     tell.send("ready")
     while len(writer.versions) < commits:

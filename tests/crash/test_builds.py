@@ -22,7 +22,7 @@ def metadata_of(table: pruner.Table) -> MetadataTable:
 
 
 def assert_sharp(table: pruner.Table, count: int) -> None:
-    """Each value is in one file: that one is kept (sound) and no other (sharp)."""
+    """Each value is in one file: that file is kept (sound) and no other (sharp)."""
     for number in range(count):
         for predicate in (f"x = {2 * number + 1}", f"s = 'v{number}'"):
             assert [Path(uri).name for uri in table.plan(predicate).files] == [f"{number:04}.parquet"]
@@ -46,7 +46,7 @@ USING: dict[str, dict[str, str]] = {
 @pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("using", USING)
 def test_killed_before_every_change(processes: ForkServerContext, tmp_path: Path, using: str) -> None:
-    """What had been finished is committed by the next refresh, which reads the other slices only."""
+    """The next refresh commits what was finished, and reads only the other slices."""
     step = taken_up = 0
     while True:
         root = tmp_path / f"{step}"

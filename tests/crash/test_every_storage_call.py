@@ -1,4 +1,4 @@
-"""Each command fails at each of its storage calls, one after the other: no row is lost, and a retry sets it right."""
+"""Each command fails at each of its storage calls, one after the other: no row is lost, and a retry repairs it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build of all files has two batches, so that it can end between them."""
+    """A build of all files has two batches, so it can end between them."""
     monkeypatch.setattr(slices, "CHUNK_SLICES", COUNT // 2)
     monkeypatch.setattr(batches, "BATCH_SLICES", COUNT // 2)
 
@@ -41,7 +41,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("how", How, ids=lambda how: how.name.lower())
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_failure_at_every_storage_call(command: str, how: How, made: Made) -> None:
-    # Of the others every call in a soak; where they differ from the first, they do so at most calls alike.
+    # For the other failures, every call only in a soak: where they differ from the first, most calls differ alike.
     stride = 1 if how is How.KILLED else max(1, 160 // examples(40))
     at = 0
     while True:
@@ -55,7 +55,7 @@ def test_a_failure_at_every_storage_call(command: str, how: How, made: Made) -> 
         if how is How.INTERRUPTED and command == "create":
             assert_not_empty(after, "new")
         if how is not How.KILLED:
-            # The same process goes on, once there is room again.
+            # The same process continues once there is room again.
             store.make_room()
             assert_sound(table)
             after = table
@@ -68,7 +68,7 @@ def test_a_failure_at_every_storage_call(command: str, how: How, made: Made) -> 
 
 
 def _outcome(command: Callable[[pruner.Table], object], table: pruner.Table) -> BaseException | None:
-    """How a command ended; a failure that is told is told in one sentence."""
+    """How a command ended; a reported failure is one sentence."""
     try:
         command(table)
     except (Killed, KeyboardInterrupt) as ended:

@@ -1,4 +1,4 @@
-"""What networks and busy stores do to requests: every command ends with a right result or one clear sentence."""
+"""What networks and busy stores do to requests: every command ends with a correct result or one clear sentence."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
 
 
 def run(command: Callable[[pruner.Table], object], lake: Lake) -> PrunerError | None:
-    """Open the table and do something with it; what is told is one sentence that says where."""
+    """Open the table and run a command on it; a reported failure is one sentence that names the location."""
     try:
         command(lake.open())
     except PrunerError as error:
@@ -121,7 +121,7 @@ def assert_right_at_the_end(lake: Lake) -> None:
 
 @pytest.mark.parametrize("fault", [*Fault, None], ids=lambda fault: fault.name.lower() if fault else "all")
 def test_requests_that_fail_now_and_then(lake: Lake, fault: Fault | None) -> None:
-    """Half the requests of some commands, one in eight of others, fail in one way, or each in its own."""
+    """Half the requests of some commands, and one in eight of others, fail: all in one way, or each in its own."""
     chance = random.Random(seed())
     told = done = 0
     for _ in range(max(1, examples(24) // 24)):

@@ -1,4 +1,4 @@
-"""One bit flipped in every byte of a metadata table: what cannot be believed is refused, and no row is lost.
+"""One bit flipped in every byte of a metadata table: damaged data is refused, and no row is lost.
 
 Every byte of log entries is flipped in `tests/unit/metadata/test_log.py`.
 """
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.load
 
 FILES = 3
 INDEXES = {"stats": "column_stats", "bloom": "bloom_filter", "bits": "bitmap", "key": "record_index"}
-"""The index type over each column; an index has the name of its column."""
+"""The index type of each column; an index has the name of its column."""
 
 STRIDE = 197 if IS_FIXED else 1
-"""Plans are made with one of so many bytes flipped. What they read is read with every byte flipped."""
+"""For plans, one in this many bytes is flipped in turn. The segments that they read are read with each byte flipped."""
 
 
 class FlippingStore(Store):
-    """Another store, from which one byte of one object is read with one bit flipped."""
+    """Another store that flips one bit in one byte of one object when it is read."""
 
     def __init__(self, real: Store) -> None:
         super().__init__(real.uri)
@@ -90,7 +90,7 @@ class FlippingStore(Store):
 
 @dataclass(frozen=True)
 class Lake:
-    """A small table with an index of each type, and a store that can be made to lie."""
+    """A small table with an index of each type, and a store that can be made to return wrong bytes."""
 
     root: Path
     store: FlippingStore
@@ -103,11 +103,11 @@ class Lake:
 
     @property
     def metadata(self) -> MetadataTable:
-        """The metadata table with nothing remembered."""
+        """The metadata table with nothing cached."""
         return MetadataTable(self.store)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """The newest log entry and what it names, with their sizes."""
+        """The newest log entry and the objects it names, with their sizes."""
         state = self.metadata.state()
         newest = log.entry_path(state.version)
         yield newest, len(self.store.get(newest, 1 << 20))
@@ -143,7 +143,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def whole(metadata: MetadataTable, entry: SegmentEntry) -> pa.Table:
-    """All that a segment holds."""
+    """The whole content of a segment."""
     saved = metadata.state().last_snapshot
     if saved is not None and entry in saved.files():
         return read_saved(metadata.store, saved)
@@ -151,7 +151,7 @@ def whole(metadata: MetadataTable, entry: SegmentEntry) -> pa.Table:
 
 
 def in_parts(metadata: MetadataTable, entry: SegmentEntry) -> Iterator[tuple[range, Callable[[], pa.Table]]]:
-    """Readings of a segment that do not ask for the whole object, and the bytes that each of them asks for."""
+    """Ways of reading a segment without the whole object, and the bytes that each of them requests."""
 
     def by_columns() -> pa.Table:
         segment = RangedSegment(metadata.store, entry)

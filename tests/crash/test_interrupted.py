@@ -1,4 +1,4 @@
-"""Ctrl-C before every change that CREATE INDEX makes on the disk: what is said stands, and nothing is left by half."""
+"""Ctrl-C before every disk change of CREATE INDEX: the message is true, and nothing is left half done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FINISHED = re.compile(r"(\d+) records are finished: the next refresh takes them
 
 
 def _create_and_stop(made: Made, place: str, step: int, said: str) -> None:
-    """Run the command line, as a terminal's user does who presses Ctrl-C before the change with the number `step`."""
+    """Run the command line, as for a terminal user who presses Ctrl-C before change number `step`."""
     small_batches()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config = Path(place).with_suffix(".toml")
@@ -66,9 +66,9 @@ def _assert_said_what_stands(said: str, table: pruner.Table) -> str:
 
 
 def _assert_nothing_is_half(place: str) -> None:
-    """Whoever is interrupted takes back what was not finished.
+    """An interrupted process removes what it did not finish.
 
-    Who is stopped at the very moment in which a second name is taken away leaves that one, of a whole file.
+    One that is stopped just as it removes a second name leaves that name, which belongs to a whole file.
     """
     for staged in Path(place).glob("staging/*"):
         assert any(staged.samefile(other) for other in Path(place).glob("*/*.json"))

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: what was acknowledged is there, what was not is there wholly or not at all."""
+"""SIGKILL at any moment: acknowledged commits are there, and all others are there completely or not at all."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_killed_before_every_change(processes: ForkServerContext, tmp_path: Path
         if last == "done":
             assert table.unreferenced() == []
             break
-        # Work goes on, and what the dead writer left can be cleaned up.
+        # Work continues, and what the dead writer left can be cleaned up.
         add_pair(table, "next")
         table.vacuum(0)
         assert table.unreferenced() == []
         assert _check(place).state().definition("next.b") is not None
         step += 1
     print(f"killed before each of {step} changes")
-    assert step >= 35  # the changes are really there
+    assert step >= 35  # the changes were really counted
 
 
 def _start(

@@ -1,4 +1,4 @@
-"""SIGKILL before every change that each command makes on the disk: nothing is lost, doubled, or left over for good."""
+"""SIGKILL before every disk change of each command: nothing is lost, doubled, or left behind for good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.crash.commands import COMMANDS, Made, assert_right_after, assert_soun
 pytestmark = pytest.mark.processes
 
 LEAST = {"create": 40, "refresh": 19, "compact": 10, "vacuum": 4, "drop": 4}
-"""Changes that each command makes at least: so its deaths are really tried."""
+"""The least number of changes that each command makes, so that its deaths are really tested."""
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def add_pair(table: MetadataTable, name: str) -> int:
 
 
 def keep_adding(place: str, writer: int, acknowledge: Connection, limit: int) -> None:
-    """Add pair after pair, and tell the other side of each that was committed."""
+    """Add pair after pair, and report each committed one to the other side."""
     table = MetadataTable.open(open_store(place))
     acknowledge.send("ready")
     for number in range(limit):
@@ -41,7 +41,7 @@ def keep_adding(place: str, writer: int, acknowledge: Connection, limit: int) ->
 
 
 def die_at(place: str, step: int, acknowledge: Connection) -> None:
-    """Make, change and clean a metadata table, but die by SIGKILL before the change of the disk with this number."""
+    """Create, change and clean a metadata table, but die by SIGKILL before the disk change with this number."""
     fate = Fate(step)
     table = MetadataTable.open(open_store(place))
 

@@ -19,13 +19,13 @@ def random_statement(
     """A statement of any form.
 
     Args:
-        rng: chooses.
+        rng: the source of choices.
         columns: quoted names of the columns.
-        where: its condition, with WHERE, or nothing.
-        filters: a condition for aggregates, and quoted names of columns of booleans.
-        table: what is read.
-        in_order: whether the table has its rows in the order of the one that it is compared with; without that,
-            of equal rows any may be the first.
+        where: the condition, with WHERE, or an empty string.
+        filters: a condition for aggregates, and quoted names of boolean columns.
+        table: the name of the table to read.
+        in_order: whether the rows are in the same order as in the table that it is compared with; if not, any of
+            several equal rows may be the first.
     """
     column, other = rng.choice(columns), rng.choice(columns)
     direction = rng.choice(["ASC", "DESC", ""]) + rng.choice(["", " NULLS FIRST", " NULLS LAST"])
@@ -48,7 +48,7 @@ def random_statement(
 
 
 def _of_filters(named: tuple[str, str, str], where: str, only: str, truths: list[str]) -> list[str]:
-    """Aggregates with conditions of their own, of booleans and by several columns."""
+    """Aggregates with FILTER, of booleans and grouped by several columns."""
     column, other, third = named
     both = f"count({column}) FILTER ({only})"
     return [
@@ -74,7 +74,7 @@ def _of_filters(named: tuple[str, str, str], where: str, only: str, truths: list
 
 
 def _of_orders(rng: random.Random, named: tuple[str, str, str], direction: str, where: str) -> list[str]:
-    """Rows of extremes, first rows by rank, of groups and by several keys, and joins with what metadata answers."""
+    """Rows of extremes, first rows by rank, per group and by several keys, and joins with what metadata answers."""
     column, other, third = named
     rows, further = rng.choice([1, 2, 5]), rng.choice(["ASC", "DESC NULLS FIRST", "NULLS LAST"])
     at_extreme, rank = rng.choice(["arg_max", "min_by"]), rng.choice(["row_number", "rank"])
@@ -100,5 +100,5 @@ def _of_orders(rng: random.Random, named: tuple[str, str, str], direction: str, 
 
 
 def shown(row: tuple[Any, ...]) -> str:
-    """A row as text, both zeros alike: which of them comes out is left to DuckDB."""
+    """A row as text, with both zeros alike: DuckDB decides which of them is returned."""
     return repr(tuple(each + 0.0 if isinstance(each, float) else each for each in row))

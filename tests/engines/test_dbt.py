@@ -1,4 +1,4 @@
-"""docs/dbt.md is run with dbt and a client of OpenLineage, in an environment of their own."""
+"""docs/dbt.md is run with dbt and an OpenLineage client, in their own environment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OpenLineageClient(transport=FileTransport(FileConfig(log_file_path="events", app
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The table of the tutorial with its indexes, and the files of the page."""
+    """The tutorial's table with its indexes, and the files of the page."""
     folder = tmp_path_factory.mktemp("shop")
     bookings = folder / "lake" / "bookings"
     bookings.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Random statements over Delta and Iceberg tables that have no index of pruner's: what their own statistics tell.
+"""Random statements over Delta and Iceberg tables without a pruner index: what the tables' own statistics prune.
 
-`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=1000` tries so many statements over each format; a failure names its seed.
+`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=1000` tries that many statements over each format; a failure names its seed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compared(
     repeat: str,
     tally: Counter[str],
 ) -> None:
-    """Compare statements with what DuckDB finds in the rows themselves, its optimizer off."""
+    """Compare statements with what DuckDB finds in the rows themselves, with its optimizer off."""
     columns = [f'"{name}"' for name in names if not pa.types.is_nested(rows.schema.field(name).type)]
     plain = duckdb.connect()
     plain.register("t", rows)
@@ -91,7 +91,7 @@ def compared(
 
 
 def drawn(random: Random, columns: list[str], conditions: tuple[str, ...]) -> str:
-    """A statement whose rows do not depend on the order of rows in the table."""
+    """A statement whose rows do not depend on the row order of the table."""
 
     def condition() -> str:
         parts = [f"NOT ({text})" if random.random() < 0.2 else text for text in random.sample(conditions, 2)]

@@ -1,6 +1,6 @@
-"""What people write every day over tables of each format: plain DuckDB's answers, and the files that are read for them.
+"""Everyday statements over tables of each format: plain DuckDB's answers, and the files that are read for them.
 
-Expected rows come from DuckDB over the rows themselves, its optimizer off.
+Expected rows come from DuckDB over the rows themselves, with its optimizer off.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILES = 12
 ROWS_PER_FILE = 50
 
 STATEMENTS = (
-    # How many there are.
+    # Counts.
     ("SELECT count(*) FROM flights", 0, 4),
     ("SELECT count(*) AS n FROM flights WHERE region = 'de'", 0, 1),
     ("SELECT count(*) FROM flights WHERE day >= DATE '2024-01-10'", 0, 1),
@@ -59,7 +59,7 @@ STATEMENTS = (
     ),
     ("SELECT max(ts) FILTER (WHERE region = 'us') FROM flights WHERE day > DATE '2024-01-02'", 0, 0),
     ("SELECT sum(CASE WHEN carrier = 'AA' THEN 1 ELSE 0 END) FROM flights", 12, 12),
-    # The first and the last.
+    # Minima and maxima.
     ("SELECT min(day), max(day) FROM flights", 0, 0),
     ("SELECT max(ts) FROM flights", 0, 0),
     ("SELECT max(ts) FROM flights WHERE region = 'us'", 0, 0),
@@ -71,7 +71,7 @@ STATEMENTS = (
     ("SELECT bool_and(cancelled), bool_or(cancelled) FROM flights", 0, 1),
     ("SELECT region, bool_or(cancelled) FROM flights GROUP BY region", 0, 4),
     ("SELECT id FROM flights WHERE ts = (SELECT max(ts) FROM flights)", *((12, 12) if BEFORE_2 else (1, 1))),
-    # By groups.
+    # Per group.
     ("SELECT region, count(*) FROM flights GROUP BY region", 0, 4),
     ("SELECT region, count(*) AS n FROM flights GROUP BY 1 ORDER BY n DESC, region LIMIT 2", 0, 4),
     ("SELECT day, count(*), min(id), max(ts) FROM flights GROUP BY day", 0, 4),
@@ -85,7 +85,7 @@ STATEMENTS = (
     ("SELECT region, dest, max(ts), count(*) FROM flights GROUP BY 2, 1 HAVING count(*) > 20", 0, 4),
     ("SELECT carrier, max(ts) FROM flights GROUP BY carrier", 4, 7),
     ("SELECT region, arg_max(id, ts) FROM flights GROUP BY region", 3, 7),
-    # What there is.
+    # Distinct values and existence.
     ("SELECT DISTINCT region FROM flights", 0, 4),
     ("SELECT DISTINCT carrier FROM flights ORDER BY carrier", 0, 4),
     ("SELECT DISTINCT day FROM flights WHERE region = 'fr' ORDER BY day DESC", 0, 1),
@@ -107,7 +107,7 @@ STATEMENTS = (
     ("SELECT count(*) FROM (SELECT id FROM flights LIMIT 20)", 1, None),
     ("SELECT count(*) FROM (SELECT id FROM flights WHERE region = 'us' LIMIT 60)", 2, None),
     ("SELECT arg_max(id, ts), max_by(dest, ts) FROM flights", 1, 1),
-    # The latest of each.
+    # The latest row of each group.
     ("SELECT id FROM flights QUALIFY row_number() OVER (PARTITION BY region ORDER BY ts DESC) = 1", 3, 7),
     ("SELECT id FROM flights QUALIFY row_number() OVER (PARTITION BY carrier ORDER BY ts DESC) <= 2", 4, 7),
     ("SELECT id FROM flights QUALIFY rank() OVER (PARTITION BY region, dest ORDER BY ts DESC) = 1", 12, 12),
@@ -140,8 +140,8 @@ STATEMENTS = (
         *((4, 4) if BEFORE_2 else (1, 1)),
     ),
 )
-"""Statements, and how many files are read for all of their scans; the last number is that of merge-on-read tables, of
-which four files have logs; None where it depends on the files' names."""
+"""Statements, and how many files all their scans read; the last number is that of merge-on-read tables, of which four
+files have logs; None where it depends on the files' names."""
 
 
 @pytest.fixture(scope="module", params=FORMATS)
@@ -153,7 +153,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def both(
     kind: str, tmp_path_factory: pytest.TempPathFactory, start_session: Callable[[], SparkSession]
 ) -> Iterator[tuple[Any, duckdb.DuckDBPyConnection]]:
-    """A pruned connection, and a plain one that optimizes nothing."""
+    """A pruned connection, and a plain one with its optimizer off."""
     folder = tmp_path_factory.mktemp(kind)
     indexes = str(folder / "indexes")
     if kind in ("cow_v9", "mor_v9"):

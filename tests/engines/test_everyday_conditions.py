@@ -1,8 +1,8 @@
-"""What people write prunes, however it reaches us: DuckDB's statements, and the text of `plan` in each dialect.
+"""Everyday conditions prune through every entry point: DuckDB's statements, and the text of `plan` in each dialect.
 
-Each row of the table has a condition as DuckDB, Spark and Trino write it and the number of files that hold a matching
-row, which is the number that is kept. `None` stands for an engine that has no such form, or whose text is not
-understood yet. The moments (`now()`, `current_date`) have their own tests, in `test_duckdb_functions.py`.
+Each row of the table has a condition as DuckDB, Spark and Trino write it, and the number of files that hold a matching
+row, which is the number of files kept. `None` marks an engine that has no such form, or whose text is not understood
+yet. The moments (`now()`, `current_date`) have their own tests, in `test_duckdb_functions.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILE = """
 
 @dataclass(frozen=True)
 class Written:
-    """One condition in the spellings of the engines."""
+    """One condition as each engine spells it."""
 
     duckdb: str
     kept: int
@@ -151,7 +151,7 @@ def test_in_statements_of_duckdb(
         query = f"SELECT id, f FROM t WHERE {written.duckdb} ORDER BY id"
         assert repr(con.sql(query).fetchall()) == repr(plain.execute(query).fetchall())
         (scan,) = con.last_plans
-        # DuckDB 1.5 makes no range of a GLOB (docs/duckdb.md).
+        # DuckDB 1.5 does not turn a GLOB into a range (docs/duckdb.md).
         kept = 8 if BEFORE_2 and "GLOB" in written.duckdb else written.kept
         assert (scan.kept, scan.reason) == (kept, None)
 

@@ -1,6 +1,6 @@
-"""Bloom filters that writers put into Parquet files: what they leave out without an index, and whom they do not.
+"""Bloom filters that writers put into Parquet files: what they rule out without an index, and what they do not.
 
-Each file holds every sixth value, so that ranges tell nothing.
+Each file holds every sixth value, so ranges rule nothing out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def small_files_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(number: int, rows: int = ROWS) -> pa.Table:
-    """The rows of one file: the values that leave this rest when divided by the number of files."""
+    """The rows of one file: the values whose remainder modulo the number of files is `number`."""
     ids = [FILES * each + number for each in range(rows)]
     columns: dict[str, Any] = {
         "id": pa.array(ids, pa.int64()),
@@ -213,7 +213,7 @@ def test_headers_of_other_kinds_and_broken_ones_are_no_filters() -> None:
     place = filter_place(100, good.ljust(HEADER_BYTES, b"\xff"), 10_000)
     assert place is not None
     assert (place.start, place.blocks) == (116, 128)
-    assert filter_place(100, good, 4211) is None  # it would end behind the file
+    assert filter_place(100, good, 4211) is None  # it would end past the end of the file
     assert filter_place(100, good.replace(b"\x1c\x1c", b"\x1c\x2c", 1), 10_000) is None  # another algorithm
     assert filter_place(100, b"", 10_000) is None
     rng = random.Random(37)

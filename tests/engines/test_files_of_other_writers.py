@@ -1,6 +1,6 @@
-"""Files of writers that are not installed here: no row is lost, and other files are not read.
+"""Files of writers that are not installed here: no row is lost, and files without matches are not read.
 
-`fastparquet_files.py` and `old_files.py` in `tests/support/parquet` wrote them, and say what they hold.
+`fastparquet_files.py` and `old_files.py` in `tests/support/parquet` wrote them, and document what they hold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OF_BOTH: dict[str, dict[str, int]] = {
     "unsigned": {"x = 100": 1, "x > 140": 1, "x < 0": 0},
     "doubles": {"x = 0.5": 1, "x < 0.5": 1},
 }
-"""For each table conditions of DuckDB's, and how many of its three files are left."""
+"""DuckDB conditions for each table, and how many of its three files are left."""
 
 IN_DUCKDB: dict[tuple[str, str], dict[str, int]] = {
     **{(writer, name): cases for writer in (FASTPARQUET, PARQUET_MR) for name, cases in OF_BOTH.items()},
@@ -72,9 +72,9 @@ IN_SPARK: dict[tuple[str, str], dict[str, int]] = {
     (FASTPARQUET, "instants"): {"x = TIMESTAMP '2024-03-10 03:00:00Z'": 1},
     (FASTPARQUET, "json"): {"""x = '{"n":5}'""": 2},
     (FASTPARQUET, "flags"): {"x": 1},
-    # Of another writer than parquet-mr: a setting of the session may move them by its zone.
+    # Not written by parquet-mr: a session setting may shift them by its zone.
     (FASTPARQUET, "int96"): {"x = TIMESTAMP '2024-03-10 03:00:00.000005Z'": 3},
-    # Spark reads the 32 bits that are stored, and statistics of fastparquet are not believed.
+    # Spark reads the 32 bits that are stored; fastparquet's statistics are not trusted.
     (FASTPARQUET, "unsigned"): {"x = 100": 3},
     (PARQUET_MR, "unsigned"): {"x = 100": 1},
     (PARQUET_MR, "int96"): {"x = TIMESTAMP '2024-03-10 03:00:00.000005Z'": 1},
@@ -150,18 +150,18 @@ ALIKE = {
         ("texts", "bytes", "small", "unsigned", "doubles"), (FASTPARQUET, PARQUET_MR, "arrow", "duckdb")
     ),
 }
-"""Tables whose files these writers write with the same type, so that one index covers them all."""
+"""Tables whose files these writers write with the same types, so that one index covers them all."""
 
 
 def tree_of(name: str, writers: tuple[str, ...], root: Path) -> None:
-    """Write one folder with the files of some writers; Arrow and DuckDB write the rows of fastparquet's."""
+    """Write one folder with the files of some writers; Arrow and DuckDB write the rows of fastparquet's files."""
     root.mkdir()
     for number in range(FILES):
         source = WRITERS / FASTPARQUET / name / f"{number}.parquet"
         for writer in writers:
             target = root / f"{writer}-{number}.parquet"
             if writer == "arrow":
-                parquet: Any = pq  # whose stubs leave types open
+                parquet: Any = pq  # its stubs leave types open
                 parquet.write_table(parquet.read_table(source), target)
             elif writer == "duckdb":
                 duckdb.execute(f"COPY (FROM read_parquet('{source}')) TO '{target}'")

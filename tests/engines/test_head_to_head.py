@@ -1,4 +1,4 @@
-"""`python -m benchmarks head-to-head` at a small size: the lake is its seed's, answers are compared, files counted."""
+"""`python -m benchmarks head-to-head` at a small size: the seed fixes the lake, answers are compared, files counted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_events_are_skewed_nested_unique_and_few_of_them_late() -> None:
     assert actors[0] > 100 * actors[len(actors) // 2]
     assert set(rows["payload"].struct.fields) == {"size", "action"}
     assert 0.3 < rows["tip_cents"].null_count() / len(rows) < 0.4
-    # In the order in which they arrive, a late row is one before another that has arrived.
+    # In arrival order, a late row is one older than a row that has already arrived.
     late = rows.filter(pl.col("created_at") < pl.col("created_at").cum_max()).height / len(rows)
     assert 0.005 < late < 0.02
 
@@ -150,7 +150,7 @@ def test_what_took_too_long_or_has_no_answer_stands_in_the_tables() -> None:
 
 
 class Scripted:
-    """A reader that counts 600 rows at a pace, or fails at every question but the first of its process."""
+    """A reader that counts 600 rows in a given time, or fails at every question but the first."""
 
     title = "a reader"
 
@@ -177,7 +177,7 @@ def test_readers_with_fast_answers_are_asked_often_enough_for_a_percentile(tmp_p
     }
     found = {name: Measured(CONTENDERS[0], "1") for name in readers}
     ask_in_turns("count", readers, found, Truth(EVENTS), tmp_path, Effort())
-    # The first answer warms up, and the files are counted for one more.
+    # The first answer warms up, and one more counts the files.
     assert {name: reader.asked for name, reader in readers.items()} == {
         "fast": 1 + MANY + 1,
         "slow": 1 + 3 + 1,
@@ -312,7 +312,7 @@ def test_a_wrong_answer_ends_the_run() -> None:
 
 @pytest.mark.slow
 def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
-    """Those readers that this environment has; their answers are compared as they come."""
+    """The readers that this environment has; their answers are compared as they arrive."""
     here = [
         each
         for each in CONTENDERS
@@ -331,7 +331,7 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
             assert each.opened["window"] <= 2
             assert each.opened["join"] <= 2
             if "native" in each.contender.options:
-                # The first file is opened for its columns, too.
+                # The first file is also opened for its columns.
                 assert each.opened["key"] <= 2
             else:
                 assert each.opened["key"] == 1

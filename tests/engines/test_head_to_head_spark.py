@@ -42,7 +42,7 @@ def test_spark_writes_each_file_as_a_file_group(lake: Lake) -> None:
 def test_spark_answers_alone_and_with_pruner(
     spark: SparkSession, lake: Lake, kind: FileFormat, tmp_path: Path
 ) -> None:
-    """The formats that are opened in a way of their own: Hudi with options, Iceberg by its metadata file."""
+    """The formats that are opened differently: Hudi with options, Iceberg by its metadata file."""
     session = iceberg_session(spark, tmp_path) if kind == "iceberg" else spark
     build(lake, kind)
     some: Iterable[str] = ("key", "window")

@@ -34,7 +34,7 @@ def services() -> Iterator[ExitStack]:
 def test_trino_answers_alone_and_with_pruner(
     trino: Server, kind: FileFormat, tmp_path: Path, services: ExitStack
 ) -> None:
-    """Without Hudi, which Spark would have to write first."""
+    """Without Hudi, whose table Spark would have to write first."""
     lake = Lake(tmp_path, Events(FILES, ROWS))
     lake.write()
     aged(lake.folder)
@@ -53,7 +53,7 @@ def test_trino_answers_alone_and_with_pruner(
         reader = Trino(trino.client, trino.metastore, kind, known, schema)
         reader.open(lake.location(kind))
         opened = opened_for(asked, reader, lake, kind)
-        # Of Iceberg, Trino's connector holds small files in memory: which ones it reads is not seen.
+        # Trino's Iceberg connector caches small files in memory: which ones it reads cannot be seen.
         if known is not None and kind == "parquet":
             assert opened["key"] == 1
             assert opened["window"] <= 2

@@ -1,4 +1,4 @@
-"""Tables below folders with odd names: line breaks, tabs, quotes, and what means something to URIs, globs and SQL."""
+"""Tables below folders with odd names: line breaks, tabs, quotes, and characters special to URIs, globs and SQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (
 def test_a_parquet_tree(tmp_path: Path, name: str) -> None:
     root = tmp_path / name
     root.mkdir()
-    parquet: Any = pq  # whose stubs leave types open
+    parquet: Any = pq  # its stubs leave types open
     for number in range(3):
         parquet.write_table(pa.table({"id": [2 * number, 2 * number + 1]}), root / f"{number}.parquet")
     table = pruner.open_table(str(root))
@@ -50,7 +50,7 @@ def test_a_parquet_tree(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("table", ["cow_v6", "mor_v9"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hudi_table(hudi_tables: KeptTables, tmp_path: Path, name: str, table: str) -> None:
-    """hudi-rs refuses control characters; the rows are those of the table where its path is plain."""
+    """hudi-rs refuses control characters; the rows are those of the same table at a plain path."""
     plain, root = hudi_tables.path(table), tmp_path / name / table
     shutil.copytree(plain, root)
     pruner.open_table(str(root)).create_index("ids", on="id", using="bitmap")

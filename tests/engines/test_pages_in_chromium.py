@@ -24,12 +24,12 @@ pytestmark = pytest.mark.processes
 
 DESKTOP, PHONE = (1000, 800), (390, 800)
 READABLE = 4.5
-"""The contrast that the WCAG asks of text."""
+"""The contrast that the WCAG requires for text."""
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser; where the machine cannot run it, tests end with the one sentence that says what is missing."""
+    """The browser; where the machine cannot run it, tests end with one sentence that says what is missing."""
     why = None
     try:
         with browser() as running:
@@ -42,7 +42,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages of the documentation's pictures as files."""
+    """The pages of the documentation's pictures, as files."""
     root = tmp_path_factory.mktemp("pages")
     for name, shown in pages().items():
         root.joinpath(name).with_suffix(".html").write_text(shown.html, encoding="utf-8")
@@ -53,7 +53,7 @@ PLAN, MAP, SERVICE = "page-of-a-plan", "page-of-a-map", "page-of-the-service"
 
 
 def looked(chromium: Browser, page: Path | str, **how: Any) -> Seen:
-    """Open a page: nothing fails, nothing is fetched, nothing is hidden, and everything can be read."""
+    """Open a page: nothing fails, nothing is fetched, nothing is hidden, and everything is legible."""
     url = page if isinstance(page, str) else page.as_uri()
     seen = chromium.look(url, **how)
     assert seen.faults == []
@@ -102,7 +102,7 @@ def test_a_plan_is_read_aloud_without_its_letters(chromium: Browser, folder: Pat
     )
     assert seen.named("columnheader")[:4] == ["Step", "Clause", "Index", "Type"]
     assert seen.named("rowheader")[:3] == ["1", "2", "3"]
-    # The cells of strips are one picture each; only the legend's letters are read.
+    # The cells of a strip form one picture; only the legend's letters are read.
     assert [text for text in seen.named("StaticText") if len(text) == 1 and text in "ABKU·"] == list("AKU·B")
 
 
@@ -128,8 +128,8 @@ def test_the_service_is_read_aloud(chromium: Browser, folder: Path) -> None:
 
 
 def test_a_plan_on_paper(chromium: Browser, folder: Path) -> None:
-    """Printers leave out what is behind letters: the letters say the same."""
-    # The font has one sign for "fi".
+    """Printers omit backgrounds: the letters carry the same information."""
+    # The font has a ligature for "fi".
     printed = unicodedata.normalize(
         "NFKC", looked(chromium, folder / f"{PLAN}.html", printed=True).printed
     ).splitlines()
@@ -147,7 +147,7 @@ def test_a_map_on_paper_shows_what_is_folded(chromium: Browser, folder: Path) ->
 
 
 def test_nothing_of_a_table_runs(chromium: Browser, tmp_path: Path) -> None:
-    """Names and predicates that would run in a page that lets them out are text in this one."""
+    """Names and predicates that would run in a page that did not escape them are text in this one."""
     root = tmp_path / "t"
     write_file(root / "<img src=x onerror=alert(1)>.parquet", **{HOSTILE: [HOSTILE], "d": [1]})
     table = pruner.open_table(root)
@@ -163,7 +163,7 @@ def test_nothing_of_a_table_runs(chromium: Browser, tmp_path: Path) -> None:
 
 
 def test_the_service_itself(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page as it is served: its own security policy lets its style through."""
+    """The page as served: its own security policy allows its style."""
     write_file(tmp_path / "numbers" / "0.parquet", n=range(10))
     (tmp_path / "pruner.toml").write_text('[tables.numbers]\nuri = "numbers"\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -176,7 +176,7 @@ def test_the_service_itself(chromium: Browser, tmp_path: Path, monkeypatch: pyte
 def test_a_million_slices_open(
     chromium: Browser, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Of the largest page that planning can make; how long it took is printed at the end of the run."""
+    """For the largest page that planning can make; the time is printed at the end of the run."""
     page = tmp_path / "page.html"
     page.write_text(plan_page(big_facts(), whole=True), encoding="utf-8")
     size = page.stat().st_size
@@ -190,7 +190,7 @@ def test_a_million_slices_open(
 
 
 def test_the_browser_sees_what_is_wrong(chromium: Browser, tmp_path: Path) -> None:
-    """Otherwise the tests above would say nothing."""
+    """Without this, the tests above would prove nothing."""
     page = tmp_path / "page.html"
     page.write_text(
         '<!DOCTYPE html><html lang="en"><title>x</title><body><p style="color: #aaa; width: 2000px">pale</p>'

@@ -1,6 +1,4 @@
-"""Before and after CREATE INDEX every reader sees the same rows, from the table's folder and from globs
-above it (N9).
-"""
+"""Before and after CREATE INDEX every reader sees the same rows, from the table's folder and globs above it (N9)."""
 
 from __future__ import annotations
 

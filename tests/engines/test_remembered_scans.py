@@ -1,4 +1,4 @@
-"""`last_plans` and what else remembers scans holds few snapshots of a large table that is written to all the time."""
+"""`last_plans` and the other caches of scans hold few snapshots of a large table that changes all the time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCANS = 20
 
 @pytest.fixture
 def few_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as three snapshots of the table have."""
+    """Limit remembered slices to about as many as three snapshots of the table have."""
     for module in (adapters, shadow):
         monkeypatch.setattr(module, "REMEMBERED_SLICES", 4 * FILES)
 
@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def held() -> int:
-    """Snapshots that somebody holds."""
+    """The number of snapshots still referenced."""
     gc.collect()
     return sum(isinstance(each, Snapshot) for each in gc.get_objects())
 
@@ -84,7 +84,7 @@ def test_a_table_that_changes_before_each_statement_is_held_a_few_times(
         write(root, number)
         run()
         assert con.last_plans[-1].plan.total == number + 1
-    # Four snapshots of ten to thirty slices at most, those of the table and of the statement beside them.
+    # At most four snapshots of ten to thirty slices, besides those of the table and of the statement.
     assert held() <= before + 6
     assert 1 <= len(con.last_plans) <= 4
 
@@ -114,7 +114,7 @@ def test_the_oldest_scans_are_forgotten_first(root: Path) -> None:
     for number in range(16, 19):
         write(root, number)
         scans.append(Scan(f"{number}", table.plan(f"x = {number}"), None))
-    # 14, 13 and 12 slices come to 39, with the eleven of the scans before them to 50.
+    # 14, 13 and 12 slices add up to 39; with the eleven of the scans before them, to 50.
     assert [scan.table for scan in scans] == ["16", "17", "18"]
 
 
@@ -130,13 +130,13 @@ def test_values_hold_few_snapshots(root: Path) -> None:
     for number in range(FILES, FILES + 4):
         write(root, number)
         values.put(number, table.plan("x = 1"))
-    # As many as threads may be asking about, whatever they hold.
+    # As many as threads may be asking about, however many slices they hold.
     assert [number for number in range(20) if values.get(number)] == [10, 11, 12, 13]
 
 
 @pytest.mark.usefixtures("few_slices")
 def test_threads_share_the_newest_scans(root: Path) -> None:
-    """Cursors of one connection do: the sequence changed while another thread looked through it."""
+    """Cursors of one connection do: the sequence changed while another thread iterated over it."""
     table = pruner.open_table(str(root))
     plans: list[pruner.Plan] = []
     for number in range(FILES, FILES + 6):

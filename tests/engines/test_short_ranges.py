@@ -1,6 +1,6 @@
-"""Neighbouring values are looked up one by one, whether written as a list or as a range.
+"""Neighboring values are looked up one by one, whether written as a list or as a range.
 
-Expected rows are those of DuckDB without pruner; the files that are kept are those that hold one of the values.
+Expected rows are those of DuckDB without pruner; the files kept are those that hold one of the values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.duckdb import plain as plain_duckdb
 
 FILES, ROWS = 12, 20
 EXACT = {"bloom_filter": {"fpp": "0.00001"}, "record_index": dict[str, str]()}
-"""Index types that know no order of values, and options with which they mistake none of those below."""
+"""Index types that know no order of values, with options that give no false positives for the values below."""
 
 EPOCH = datetime.datetime(2024, 3, 1)
 
@@ -50,13 +50,13 @@ KINDS: dict[str, tuple[pa.DataType, Callable[[int], Any], Callable[[int], str]]]
         lambda n: f"TIMESTAMP '{EPOCH + datetime.timedelta(microseconds=n)}'",
     ),
 }
-"""Types by DuckDB's names: the n-th value of a column, and how it is written."""
+"""DuckDB type names: the n-th value of a column, and how it is written."""
 
 DUCKDB_ONLY = {"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 """Types that the other engines do not have."""
 
 NOT_AS_ONE_PARAMETER = {"UBIGINT", "DECIMAL(9,2)", "TIMESTAMP"}
-"""Types of whose lists as one parameter a plan says that they are not looked into."""
+"""Types whose lists, as one parameter, a plan reports as not looked into."""
 
 
 def column(name: str) -> str:
@@ -65,7 +65,7 @@ def column(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table in whose files no two neighbouring values stand together, and NULL in each of them."""
+    """A table whose files never hold two neighboring values, and each hold a NULL."""
     folder = tmp_path_factory.mktemp("neighbours") / "t"
     for number in range(FILES):
         numbers = range(number, FILES * ROWS, FILES)
@@ -92,7 +92,7 @@ def table(
 
 
 def conditions(name: str, write: Callable[[int], str], first: int, last: int) -> dict[str, set[int]]:
-    """Conditions that values from the first to the last meet, and perhaps others; and the numbers of those values."""
+    """Conditions that the values from first to last satisfy, and perhaps others; and the numbers of those values."""
     c, listed = column(name), ", ".join(write(n) for n in range(first, last + 1))
     low, high = write(first), write(last)
     inside = set(range(first, last + 1))
@@ -161,7 +161,7 @@ def test_plans_keep_the_files_that_hold_one_of_the_values(dialect: str, table: p
 
 
 def _portable(condition: str, dialect: str) -> str:
-    """The condition with decimals as numbers, which all engines take for decimals, and timestamps without a zone."""
+    """The condition with decimals as numbers, which all engines read as decimals, and timestamps without a zone."""
     literal = "TIMESTAMP_NTZ '" if dialect == "spark" else "TIMESTAMP '"
     return condition.replace("::DECIMAL(9,2)", "").replace("TIMESTAMP '", literal)
 
@@ -182,7 +182,7 @@ def test_an_index_of_some_partitions_leaves_the_others(using: str, root: Path, t
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", list(EXACT))
 def test_ranges_of_expressions(using: str, root: Path, tmp_path: Path) -> None:
-    """As they are written, and as they follow from a range of the column."""
+    """As written, and as implied by a range of the column."""
     table = pruner.open_table(root, index_uri=str(tmp_path))
     table.create_index("double", on="smallint * 2", using=using, options=EXACT[using], dialect="duckdb")
     table.create_index("year", on="year(date)", using=using, options=EXACT[using], dialect="duckdb")
@@ -206,7 +206,7 @@ def test_rows_of_a_range_are_exact(table: pruner.Table) -> None:
 
 @pytest.mark.slow
 def test_what_is_looked_up_is_worth_it(root: Path, tmp_path: Path) -> None:
-    """Not what another index knows the order of, nor more values than an index is good for."""
+    """Not where another index knows the order, nor for more values than lookups are worth."""
     table = pruner.open_table(root, index_uri=str(tmp_path))
     table.create_index("filters", on="smallint", using="bloom_filter", options=EXACT["bloom_filter"])
 

@@ -3,11 +3,11 @@
 A fault is a block of lines in `faults.txt`:
 
     # what it is
-    rule: R4                              the rule that it breaks, where one fault stands for a rule
-    noticed by: tests/unit/test_verdict.py    the tests to run, several with a space between; `SUITES` unless given
+    rule: R4                              the rule that it breaks, if the fault represents a rule
+    noticed by: tests/unit/test_verdict.py    the tests to run, separated by spaces; `SUITES` unless given
     file: pruner/verdict.py
-    - the text to replace, each line behind `- `
-    + its replacement, each line behind `+ `
+    - the text to replace, each line after `- `
+    + its replacement, each line after `+ `
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SUITES = (
     "tests/engines/duckdb/files/test_duckdb_rows.py",
     "tests/soundness/indexes/test_bitmaps.py",
 )
-"""In this order: the first failure ends a run, and the first ones take seconds and notice most."""
+"""In this order: the first failure ends a run; the first suites take seconds and notice most faults."""
 
 NONE_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 QUICK: Final = "not spark and not trino and not faults and not load"
 SLOW: Final = "(spark or load) and not trino and not faults"
-"""Tests that are asked where none of the quick ones notices."""
+"""Tests that are run if none of the quick ones notices a fault."""
 
 COPIED = ("pruner", "adapters", "tools", "tests", "examples", "pyproject.toml")
 
@@ -59,7 +59,7 @@ class Fault:
 
 
 def read_faults() -> list[Fault]:
-    """Return what stands in `faults.txt`, in its order."""
+    """Return the faults of `faults.txt`, in order."""
     found: list[Fault] = []
     for block in FAULTS.read_text(encoding="utf-8").split("\n\n"):
         lines = [line for line in block.splitlines() if line and not line.startswith("##")]
@@ -82,7 +82,7 @@ def read_faults() -> list[Fault]:
 
 
 def is_noticed(fault: Fault, folder: Path) -> bool:
-    """Put a fault into a copy of the project in a new folder and tell whether one of its tests fails."""
+    """Apply a fault to a copy of the project in a new folder, and tell whether one of its tests fails."""
 
     def put_in() -> None:
         target = folder / fault.file
@@ -92,7 +92,7 @@ def is_noticed(fault: Fault, folder: Path) -> bool:
 
 
 def fails_without_a_fault(suites: tuple[str, ...], folder: Path) -> bool:
-    """Tell whether tests fail in a copy of the project as it is: then they notice nothing."""
+    """Tell whether tests fail in an unchanged copy of the project: if so, they notice nothing."""
     return _fails_in_a_copy(folder, suites, lambda: None, (QUICK,))
 
 
@@ -112,8 +112,8 @@ def _copy(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            # With what is compiled: Python compiles anew what has another time of change, as the fault's file has.
-            # Not with what another worker is writing just now.
+            # Compiled files are copied: Python compiles again what has another mtime, as the faulty file has.
+            # Files that another worker is just writing are not copied.
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(source, folder / name)
@@ -149,7 +149,7 @@ def _fails(folder: Path, suites: tuple[str, ...], marks: str) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return True  # a fault that makes the tests hang does not pass unnoticed
+        return True  # a fault that makes the tests hang is noticed
     assert done.returncode in (0, 1, NONE_SELECTED), (
         f"pytest did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     )

@@ -1,4 +1,4 @@
-"""`make faults`: each fault of `faults.txt` is put into a copy of the code, and its tests must notice."""
+"""`make faults`: each fault of `faults.txt` is applied to a copy of the code, and its tests must notice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_fault_is_noticed(tmp_path: Path, record_property: Callable[[str, 
     def noticed(numbered: tuple[int, Fault]) -> bool:
         try:
             return is_noticed(numbered[1], tmp_path / str(numbered[0]))
-        except AssertionError as error:  # told with the survivors, once all were tried
+        except AssertionError as error:  # reported with the survivors, once all were tried
             print(f"{numbered[1].title}: {error}")
             return False
 

@@ -1,4 +1,4 @@
-"""For each rule one fault of the code is put into a copy of it: a test that needs no Java must notice.
+"""For each rule, one fault is applied to a copy of the code: a test that needs no Java must notice.
 
 `make faults` tries every fault of `faults.txt` (`test_all_faults.py`).
 """

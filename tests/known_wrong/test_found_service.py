@@ -1,4 +1,4 @@
-"""Requests that the service fell over."""
+"""Requests that brought the service down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHUNK = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
 
 @pytest.mark.parametrize("text", ["1e999999999", "-1e-999999999", "9" * 4000, "0e999999"])
 def test_decimals_of_a_billion_digits_are_refused(text: str) -> None:
-    """Exact arithmetic wrote them out, with every other request waiting: eleven characters stopped the service."""
+    """Exact arithmetic expanded them while every other request waited: eleven characters stopped the service."""
     with pytest.raises(PredicateError, match="is not a value of type"):
         literal_of(text, pa.decimal128(38, 0))
 
@@ -42,7 +42,7 @@ def _connected(client: Client) -> Iterator[socket.socket]:
 
 
 def _closed_after(connection: socket.socket, part: bytes, pause: float = 0.05) -> tuple[float, bytes, int]:
-    """Send a part again and again until the service closes; seconds, answer, bytes sent."""
+    """Send a part repeatedly until the service closes the connection; seconds, answer, bytes sent."""
     started, answer, sent = time.monotonic(), b"", 0
     connection.setblocking(False)
     while time.monotonic() - started < 60:
@@ -67,7 +67,7 @@ def _closed_after(connection: socket.socket, part: bytes, pause: float = 0.05) -
 
 @pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"])
 def test_half_a_head_does_not_stay(serve: Callable[[Settings], Client], before: bytes) -> None:
-    """It held a connection for ever, without a token, also after a whole request; bytes that drip in change nothing."""
+    """It held a connection forever, without a token, also after a whole request; bytes that drip in change nothing."""
     client = serve(Settings(limits=HASTY))
     with _connected(client) as drip:
         drip.sendall(before + b"GET /healthz HTTP/1.1\r\n")
@@ -77,7 +77,7 @@ def test_half_a_head_does_not_stay(serve: Callable[[Settings], Client], before: 
 
 
 def test_connections_are_bounded_and_come_free(serve: Callable[[Settings], Client]) -> None:
-    """900 stood open; those above the limit are closed at once, and the others make room when their time is over."""
+    """900 were open; those above the limit are closed at once, and the others free their slots at their deadline."""
     client = serve(Settings(limits=HASTY))
     silent = [
         socket.create_connection(("127.0.0.1", int(client.url.split(":")[2])), timeout=5) for _ in range(9)
@@ -100,7 +100,7 @@ def test_connections_are_bounded_and_come_free(serve: Callable[[Settings], Clien
 
 
 def _fails(connection: socket.socket) -> None:
-    """Wait until a connection has ended, however it ended."""
+    """Wait until a connection has ended in any way."""
     try:
         connection.recv(1, socket.MSG_PEEK)
     except ConnectionResetError:
@@ -113,18 +113,18 @@ def _fails(connection: socket.socket) -> None:
 def test_bodies_without_end_are_not_taken(
     serve: Callable[[Settings], Client], header: bytes, status: bytes
 ) -> None:
-    """The refusal was sent and the body was read on, 196 MB of it, also without a token."""
+    """The service sent the refusal but read on, 196 MB of the body, even without a token."""
     client = serve(Settings(limits=HASTY, token="a token that nobody guesses" if header else None))
     with _connected(client) as endless:
         endless.sendall(POST + header + b"Transfer-Encoding: chunked\r\n\r\n")
         _, answer, sent = _closed_after(endless, CHUNK, pause=0.001)
     assert status in answer
-    # The rest has been taken by the buffers of both ends.
+    # The buffers of both ends took the rest.
     assert sent < 20_000_000
 
 
 def test_slow_bodies_are_cut(serve: Callable[[Settings], Client]) -> None:
-    """408, and the connection ends although the client goes on."""
+    """408, and the connection ends although the client keeps sending."""
     client = serve(Settings(limits=HASTY))
     with _connected(client) as slow:
         slow.sendall(POST + b"Content-Length: 90000\r\n\r\n")
@@ -152,7 +152,7 @@ def test_two_lengths_are_not_two_requests(serve: Callable[[Settings], Client]) -
 
 
 def test_many_small_requests_are_bounded_in_memory() -> None:
-    """Their bodies alone were counted: ids and objects held several times as much."""
+    """Only their bodies were counted: ids and objects held several times as much."""
     limit = 1024 * 1024
     reports = Reports(limit)
     tracemalloc.start()
@@ -168,7 +168,7 @@ def test_many_small_requests_are_bounded_in_memory() -> None:
 def test_handshakes_that_never_come_are_ended(
     serve: Callable[[Settings], Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that says nothing held a connection for a minute before the deadline of its head began."""
+    """A silent client held a connection for a minute before the deadline of its head began."""
     monkeypatch.setattr("pruner.service.serving.HANDSHAKE_SECONDS", 0.5)
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"

@@ -1,6 +1,6 @@
-"""The cases of `referee/`, by which readers of other projects are judged, hold for pruner as well.
+"""The cases of `referee/`, which judge readers of other projects, hold for pruner as well.
 
-What a condition means is asked of DuckDB over the same rows in files by which nothing can be skipped.
+DuckDB decides what a condition means, over the same rows in files that allow no skipping.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def oracle() -> duckdb.DuckDBPyConnection:
 def _read(
     connection: duckdb.DuckDBPyConnection, files: list[str], condition: str, *, hive: bool
 ) -> list[int]:
-    """Rows of files for which a condition holds, with the types that a table of these files has."""
+    """Rows of files that meet a condition, with the types that a table of these files has."""
     source = (
         f"read_parquet({files!r}, union_by_name = true, hive_partitioning = {hive}, "
         "hive_types_autocast = false)"
@@ -42,7 +42,7 @@ def _read(
 
 
 def _opened(case: str, table_format: str, tmp_path: Path) -> Path:
-    """A copy of the table; Iceberg's lies where its metadata says that it does."""
+    """A copy of the table; an Iceberg table's is at the path that its metadata names."""
     if table_format != "iceberg":
         return Path(shutil.copytree(CASES / case / "table", tmp_path / "table"))
     place = SCRATCH / case / "table"

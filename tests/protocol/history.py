@@ -1,4 +1,4 @@
-"""What simulated processes did, and whether it is as if they had done it one after the other (R9)."""
+"""What simulated processes did, and whether it is equivalent to a serial order (R9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """What a state says: the UUIDs of its indexes, and the ids of its segments."""
+    """The content of a state: the UUIDs of its indexes, and the ids of its segments."""
 
     indexes: frozenset[str]
     segments: frozenset[str]
@@ -28,11 +28,12 @@ NOTHING = Known(frozenset(), frozenset())
 
 @dataclass(eq=False)
 class Operation:
-    """One thing that one process did, from one call to the store to another.
+    """One operation of one process, from one call to the store to another.
 
-    `outcome` is "done", "refused" (it says that it changed nothing), "unknown" (it says so), or None when the process
-    was killed. `effect` is what it makes of a state, `commit` the commit that it was told to be done or that it read,
-    `looked_ns` how long a reader looked for its state, `lost_ns` how long after it began to look it missed a segment.
+    `outcome` is "done", "refused" (it reports that it changed nothing), "unknown" (it reports that), or None when the
+    process was killed. `effect` is what it makes of a state, `commit` the commit that was reported to it as done or
+    that it read, `looked_ns` how long a reader took to find its state, `lost_ns` how long after it began that it
+    missed a segment.
     """
 
     kind: str
@@ -47,7 +48,7 @@ class Operation:
 
 
 class Entry(NamedTuple):
-    """A log entry that was put at some time, whether it is still there or not."""
+    """A log entry that was put at some time, whether it still exists or not."""
 
     operation: Operation
     state: State
@@ -64,7 +65,7 @@ class History:
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
 
     def written(self, operation: Operation, path: str, data: bytes, waited_ns: int) -> None:
-        """Take down a log entry that the store now has, and how long after its writer's last look."""
+        """Record a log entry that the store now has, and how long after its writer's last check."""
         version = log.version_of(path)
         if version is not None:
             state, checksum = log.decode(data, version, path)
@@ -72,15 +73,15 @@ class History:
 
     @property
     def held_up(self) -> bool:
-        """Whether a writer was held up for a day or more between its look at its segments and its commit.
+        """Whether a writer was held up for a day or more between checking its segments and committing.
 
-        That is the one case in which a vacuum may remove what is committed (`grace.COMMITTED_WITHIN_SECONDS`).
+        That is the one case in which a vacuum may remove committed data (`grace.COMMITTED_WITHIN_SECONDS`).
         """
         margin_ns = (GRACE_SECONDS - COMMITTED_WITHIN_SECONDS) * SECOND
         return any(entry.waited_ns > margin_ns for entry in self.entries.values())
 
     def problems(self, table: MetadataTable) -> Iterator[str]:
-        """Yield one sentence for each way in which the run was not as if one operation had followed the other."""
+        """Yield one sentence for each way in which the run does not match a serial order of its operations."""
         newest = table.state()
         chain = list(self._chain(newest))
         yield from self._breaks(chain)
@@ -105,7 +106,7 @@ class History:
             yield f"the log is no chain down to the first entry: {versions}"
 
     def _untold(self, chain: list[Entry]) -> Iterator[str]:
-        """What was told to be done and is not, or the other way round, or twice, or came back."""
+        """Operations reported as done that are not, or the reverse, or that were done twice, or came back."""
         times = dict.fromkeys(self.operations, 0)
         for entry in chain:
             times[entry.operation] += 1
@@ -122,7 +123,7 @@ class History:
                 yield f"{operation.kind} came back after an uninstall"
 
     def _uninstalled(self, when: Callable[[float], bool]) -> bool:
-        """Tell whether some uninstall, told to be done or not, ended at such a time."""
+        """Tell whether some uninstall, reported as done or not, ended at such a time."""
         return any(
             when(float("inf") if each.ended is None else each.ended)
             for each in self.operations
@@ -140,7 +141,7 @@ class History:
     def _out_of_order(self, chain: list[Entry]) -> Iterator[str]:
         """An operation that ended before another began comes before it."""
         latest_end = -1.0
-        for entry in chain:  # newest first: whatever comes now must not have begun after a later one ended
+        for entry in chain:  # newest first: an entry from here on must not have begun after a later one ended
             if entry.operation.begun > latest_end >= 0:
                 yield f"{entry.operation.kind} began after what follows it had ended"
             ended = entry.operation.ended
@@ -166,7 +167,7 @@ class History:
                 or reading.outcome != "done"
                 or reading.looked_ns >= GRACE_SECONDS * SECOND
             ):
-                continue  # within one listing it slept until a vacuum had removed what was the newest then
+                continue  # during one listing it slept until a vacuum had removed what was newest at that time
             seen = position.get(reading.commit or "")
             if self._uninstalled(lambda end, of=reading: end > of.begun):
                 continue
@@ -186,7 +187,7 @@ class History:
 
 
 def known(state: State) -> Known:
-    """What a state says, for comparison."""
+    """The content of a state, for comparison."""
     return Known(
         frozenset(definition.uuid for definition in state.definitions),
         frozenset(entry.id for entry in state.segments),

@@ -1,11 +1,11 @@
 """The commit protocol as a model: every state that a few processes can reach, searched breadth first.
 
 Two writers each write a segment and commit it in the steps of `MetadataTable.commit`: read the newest entry, check the
-segment, put the next entry if it is absent, confirm. Beside them others commit and drop in one step, one vacuum runs in
+segment, put the next entry if it is absent, confirm. Meanwhile others commit and drop in one step, one vacuum runs in
 steps, a reader reads a state and its segment later, requests get lost, answered late or not at all, writers die, and
-time passes. Time is counted in halves of the grace of a vacuum.
+time passes. Time is counted in halves of the grace period of a vacuum.
 
-What must hold in every state stands in `problem`. A flaw of `FLAWS` changes one rule of the protocol; the search of
+`problem` defines what must hold in every state. A flaw of `FLAWS` changes one rule of the protocol; the search of
 `search` must then find a state in which something is wrong.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KEPT = 2
-"""Log entries that a vacuum keeps (8 in truth: so few make gaps within a few commits)."""
+"""Log entries that a vacuum keeps (8 in the real code; with 2, gaps appear within a few commits)."""
 
 GRACE = 2
-"""The grace of a vacuum, in halves."""
+"""The grace period of a vacuum, in halves."""
 
 FLAWS = (
     "no confirmation",
@@ -47,11 +47,11 @@ FLAWS = (
 
 
 class Scope(NamedTuple):
-    """How much a search looks at: each part costs a factor of the states.
+    """How much a search covers: each part multiplies the number of states.
 
-    `others` are commits of others, each in one step; `ticks` are halves of the grace that pass; `faults` are requests
-    that get lost, late or unanswered, or writers that die. With `drops`, commits of others may take all segments away.
-    `plain` writers commit no segment, as those do that create an index. An uninstall deletes all in one step.
+    `others` are commits of others, each in one step; `ticks` are halves of the grace period that pass; `faults` are
+    requests that get lost, late or unanswered, or writers that die. With `drops`, commits of others may remove all
+    segments. `plain` writers commit no segment, like those that create an index. An uninstall deletes all in one step.
     """
 
     writers: int = 1
@@ -73,12 +73,12 @@ SCOPES = (
     Scope(writers=2, others=1, ticks=2, vacuum=True),
     Scope(writers=1, others=2, ticks=3, vacuum=True, reader=True, drops=True),
 )
-"""What is searched: together they hold every process and every fault, and pairs of them beside each other."""
+"""The scopes searched: together they cover every process and every fault, and pairs of them at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A log entry: who made it, on top of which, and what it says. Equal ones are one object."""
+    """A log entry: its maker, its parent, and its content. Equal entries are one object."""
 
     version: int
     maker: str
@@ -92,7 +92,7 @@ def _entry(maker: str, parent: Entry | None, content: frozenset[str]) -> Entry:
 
 
 class Writer(NamedTuple):
-    """A writer between two of its steps. `step` is where it stands; the rest is what it remembers."""
+    """A writer between two of its steps. `step` is its position; the rest is what it remembers."""
 
     step: str = "start"
     written_at: int = 0
@@ -103,7 +103,7 @@ class Writer(NamedTuple):
 
 
 class Vacuum(NamedTuple):
-    """A vacuum: its clock at the start, then what it is going to delete."""
+    """A vacuum: its clock at the start, then what it will delete."""
 
     step: str = "start"
     now: int = 0
@@ -112,9 +112,9 @@ class Vacuum(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything: the store, the processes, what is on its way, what was told to whom, and what may still come.
+    """Everything: the store, the processes, requests in flight, reported outcomes, and what may still happen.
 
-    `log` and `segments` say of each entry and segment when it was put; `wiped` entries were there at an uninstall.
+    `log` and `segments` hold when each entry and segment was put; `wiped` entries existed at an uninstall.
     """
 
     left: Scope
@@ -130,7 +130,7 @@ class State(NamedTuple):
     wiped: frozenset[Entry] = frozenset()
 
     def newest(self) -> Entry | None:
-        """The entry that a reader takes."""
+        """The entry that a reader reads."""
         return max((entry for entry, _ in self.log), key=lambda entry: entry.version, default=None)
 
     def at(self, version: int) -> Entry | None:
@@ -143,7 +143,7 @@ class State(NamedTuple):
 
 
 def problem(state: State) -> str | None:
-    """Say what is wrong in a state, or None."""
+    """Return what is wrong in a state, or None."""
     top = state.newest()
     chain = set(_chain(top))
     if not state.done - state.wiped <= chain:
@@ -170,7 +170,7 @@ def _chain(entry: Entry | None) -> Iterator[Entry]:
 
 
 def _effect(maker: str, base: Entry | None) -> frozenset[str]:
-    """What a commit makes of the entry before: writers add their segment, others add nothing or drop all."""
+    """What a commit makes of the entry before it: writers add their segment, others add nothing or drop all."""
     before = base.content if base is not None else frozenset[str]()
     if maker.startswith("w"):
         return before | {maker}
@@ -185,9 +185,9 @@ def steps(state: State, flaw: str | None) -> Iterator[tuple[str, State]]:
 
 
 def _surroundings(state: State, flaw: str | None) -> Iterator[tuple[str, State]]:
-    """What happens beside writers and vacuum: time, others' commits, a reader, late requests."""
+    """What happens besides writers and vacuum: time, others' commits, a reader, late requests."""
     top, left = state.newest(), state.left
-    # Nobody is held up that long between the check and the put, and no request is on its way that long.
+    # No writer is held up that long between check and put, and no request is in flight that long.
     held_up = bool(state.late) or any(writer.step == "put" for writer in state.writers)
     if left.ticks and not held_up:
         yield "time passes", state._replace(now=state.now + 1, left=left._replace(ticks=left.ticks - 1))
@@ -202,7 +202,7 @@ def _surroundings(state: State, flaw: str | None) -> Iterator[tuple[str, State]]
             "a reader reads",
             state._replace(reader=(state.now, top.content), left=left._replace(reader=False)),
         )
-    if left.uninstall and state.log and not left.others:  # beside one writer: see ADR 3
+    if left.uninstall and state.log and not left.others:  # with one writer: see ADR 3
         left, wiped = left._replace(uninstall=False), frozenset(entry for entry, _ in state.log)
         yield "somebody uninstalls", state._replace(left=left, log=frozenset(), wiped=wiped)
     for entry in state.late:
@@ -211,14 +211,14 @@ def _surroundings(state: State, flaw: str | None) -> Iterator[tuple[str, State]]
 
 
 def _put(state: State, entry: Entry, flaw: str | None) -> State | None:
-    """The state with an entry, or None when its place is taken."""
+    """The state with an entry added, or None when its position is taken."""
     if state.at(entry.version) is not None and flaw != "the store overwrites":
         return None
     return state._replace(log=state.without(entry.version).log | {(entry, state.now)})
 
 
 def _fault(state: State) -> State:
-    """The state with one fault less to come."""
+    """The state with one fault fewer to come."""
     return state._replace(left=state.left._replace(faults=state.left.faults - 1))
 
 
@@ -262,7 +262,7 @@ def _made(writer: Writer) -> Entry:
 
 
 def _told(state: State, writer: Writer, after: Callable[..., State], what: str) -> State:
-    """The writer ends, and its caller is told that its commit is done or has failed, or that this is unknown."""
+    """The writer ends, and reports to its caller that its commit is done, has failed, or is unknown."""
     ended = after(Writer("ended"), state)
     if what == "done":
         return ended._replace(done=state.done | {_made(writer)})
@@ -272,7 +272,7 @@ def _told(state: State, writer: Writer, after: Callable[..., State], what: str) 
 
 
 def _checked(state: State, writer: Writer, name: str, flaw: str | None, after: Callable[..., State]) -> State:
-    """The look at the segment before the commit."""
+    """The check of the segment before the commit."""
     gone = (name, writer.written_at) not in state.segments
     too_old = state.now - writer.written_at >= GRACE and flaw != "old segments committed"
     if (gone or too_old) and not state.left.plain and flaw != "segments unchecked":
@@ -306,7 +306,7 @@ def _puts(
 def _looks(
     state: State, writer: Writer, name: str, flaw: str | None, after: Callable[..., State]
 ) -> Iterator[tuple[str, State]]:
-    """Whose entry stands where the put met one, or had no answer (`attempts` is 9 then)?"""
+    """Whose entry is at the position where the put met one, or had no answer (`attempts` is 9 then)?"""
     made, unanswered = _made(writer), writer.attempts == 9
     there = state.at(made.version)
     ours = there is made and flaw != "own entry is a rival's"
@@ -354,10 +354,10 @@ def _confirms(
 
 
 def _stands(state: State, made: Entry, flaw: str | None) -> str:
-    """What the confirmation finds: yes, no, or unknown."""
+    """The result of the confirmation: yes, no, or unknown."""
     own, before = state.at(made.version), state.at(made.version - 1)
     if made.parent is None and own is not made:
-        own = None  # the first entry is read again; the others have the entry before as their witness
+        own = None  # the first entry is read again; for the others, the entry before is the witness
     follows = before is made.parent
     if flaw == "no confirmation":
         return "yes"
@@ -374,7 +374,7 @@ def _stands(state: State, made: Entry, flaw: str | None) -> str:
 
 
 def _is_torn(state: State, writer: Writer) -> bool:
-    """Tell whether entries have come since a listing began, of which it can show a later one and not the next one."""
+    """Tell whether entries were added since a listing began, so that it can show a later one and miss the next one."""
     top = state.newest()
     return top is not None and top.version > _made(writer).version + 1
 

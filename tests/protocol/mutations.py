@@ -1,8 +1,8 @@
 """Ways of getting the commit protocol wrong, each as a change of the real code: schedules must notice them.
 
-Each is a function that returns what to patch: (owner, name, replacement). One flaw of the model is not among them: that
-a vanished entry counts as a rival's takes a put that its client repeats, a successor and a whole grace before the next
-call, which no schedule of the first 20,000 has.
+Each function returns what to patch: (owner, name, replacement). One flaw of the model is missing: counting a vanished
+entry as a rival's does harm only after a put that the client repeats, a successor and a whole grace period before the
+next call, which none of the first 20,000 schedules has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _no_confirmation() -> Patch:
 
 
 class _OneLook:
-    """A table of which a second look says what the first one did."""
+    """A table whose second check repeats the result of the first."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -45,7 +45,7 @@ class _OneLook:
 
 
 def _one_look() -> Patch:
-    """What one listing shows of a log that changes meanwhile is a proof that a commit does not stand."""
+    """One listing of a log that changes meanwhile is taken as proof that a commit does not stand."""
     return _T, "_confirm", lambda self, state, data, base: _REAL_CONFIRM(_OneLook(self), state, data, base)
 
 
@@ -60,7 +60,7 @@ def _no_predecessor() -> Patch:
 
 
 def _only_the_predecessor() -> Patch:
-    """A commit that others continued already counts as lost once a vacuum took the entry before."""
+    """A commit that others have built on counts as lost once a vacuum has deleted the entry before it."""
 
     def stands(self: Any, state: State, base: Any) -> bool:
         found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
@@ -70,7 +70,7 @@ def _only_the_predecessor() -> Patch:
 
 
 def _unreadable_successor() -> Patch:
-    """A failure to read the next entry counts as a proof that it is not ours."""
+    """A failure to read the next entry counts as proof that it is not ours."""
 
     def stands(self: Any, state: State, base: Any) -> bool:
         try:
@@ -90,7 +90,7 @@ def _nothing_taken_back() -> Patch:
 
 
 def _silent_failure_after_the_put() -> Patch:
-    """A failure while a commit is confirmed is told as if nothing had been committed."""
+    """A failure during the confirmation of a commit is reported as if nothing had been committed."""
 
     def confirm(self: Any, state: State, data: bytes, base: Any) -> None:
         if not _REAL_STANDS(self, state, base):
@@ -110,7 +110,7 @@ def _own_entry_is_a_rivals() -> Patch:
 
 
 def _unreadable_rival() -> Patch:
-    """An entry that cannot be read just now counts as somebody else's."""
+    """An entry that cannot be read at the moment counts as a rival's."""
 
     def outcome(self: Any, path: str, data: bytes, failure: StorageError | None) -> bool:
         if failure is not None:
@@ -136,7 +136,7 @@ def _a_late_request_never_arrives() -> Patch:
 
 
 def _put_in_two_steps() -> Patch:
-    """A store that looks first and puts then, so that two writers get the same place."""
+    """A store that checks first and then puts, so that two writers can get the same position."""
 
     def put_if_absent(self: SimulatedStore, path: str, data: bytes) -> bool:
         if self.info(path) is not None:
@@ -156,7 +156,7 @@ def _old_segments_committed() -> Patch:
 
 
 def _stale_reader() -> Patch:
-    """A known state counts as the newest one without a look."""
+    """A known state counts as the newest one without a check."""
 
     def read_newest(self: Any) -> Any:
         return self._newest if self._newest.info is not None else _REAL_READ(self)
@@ -190,7 +190,7 @@ def _the_entry_before() -> Patch:
 
 
 def _change_made_once() -> Patch:
-    """The loser of a race commits what it made of the state before."""
+    """The loser of a race commits what it made of the earlier state."""
 
     def commit(self: Any, change: Callable[[State], State]) -> State:
         changed: list[State] = []
@@ -210,7 +210,7 @@ def _no_grace() -> Patch:
 
 
 def _young_leftovers() -> Patch:
-    """A vacuum takes leftovers whatever their age, and what states in use name."""
+    """A vacuum deletes leftovers whatever their age."""
 
     def leftovers(store: Any, in_use: set[str]) -> Any:
         found = _REAL_LEFTOVERS(store, in_use)
@@ -220,7 +220,7 @@ def _young_leftovers() -> Patch:
 
 
 def _only_the_newest_in_use() -> Patch:
-    """A vacuum forgets readers of states that were superseded a moment ago."""
+    """A vacuum ignores readers of states that were superseded a moment ago."""
 
     def leftovers(store: Any, in_use: set[str]) -> Any:
         newest = MetadataTable.open(store).state()

@@ -1,4 +1,4 @@
-"""What the simulated processes do: the real metadata table over the simulated store, one operation after the other."""
+"""What the simulated processes do: operations of the real metadata table over the simulated store, one by one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES = ("a", "b", "c")
 
 
 def a_program(history: History, kinds: Sequence[str], length: int) -> Callable[[Process], None]:
-    """A process that does `length` things of these kinds, drawn when their turn comes."""
+    """A process that does `length` operations of these kinds, each drawn when its turn comes."""
 
     def run(process: Process) -> None:
         table = MetadataTable.open(process.store)
@@ -50,7 +50,7 @@ def _do(history: History, process: Process, table: MetadataTable, kind: str) -> 
 
 
 def _read(history: History, table: MetadataTable, operation: Operation) -> None:
-    # What it reads was the newest when it looked, and may be an old one once it has it.
+    # What it reads was the newest when it looked, but may be old by the time it is read.
     looked_at = history.world.clock_ns
     state = table.state()
     operation.looked_ns = history.world.clock_ns - looked_at
@@ -70,7 +70,7 @@ def _create(history: History, table: MetadataTable, operation: Operation) -> Non
 
 
 def _some_index(history: History, table: MetadataTable, operation: Operation) -> IndexDefinition | None:
-    """One of the indexes; where there is none, nothing is left to do but to have read that."""
+    """One of the indexes; if there is none, the operation only has read that."""
     state = table.state()
     if not state.definitions:
         operation.commit = state.commit
@@ -129,7 +129,7 @@ def _uninstall(history: History, table: MetadataTable, operation: Operation) -> 
 
 
 def _records(table: MetadataTable, index: IndexDefinition) -> tuple[SegmentEntry, SegmentEntry]:
-    """A slice batch and records of an index, whose bytes are those of no Parquet file: nothing here reads them."""
+    """A slice batch and records of an index, whose bytes are no Parquet file: nothing here reads them."""
     batch = _segment(table, "files", None, None)
     return batch, _segment(table, "column_stats", index, batch)
 

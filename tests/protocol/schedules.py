@@ -1,6 +1,6 @@
-"""Schedules by their seed: processes that interleave at every call to the store, faults, and what must hold after it.
+"""Schedules by their seed: processes that interleave at every call to the store, faults, and what must hold afterwards.
 
-`python -m tests.protocol.schedules SEED` repeats one and says what is wrong with it.
+`python -m tests.protocol.schedules SEED` repeats one and prints what is wrong with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def a_schedule(seed: int) -> list[str]:
 
 
 def first_problem(seeds: Iterable[int]) -> str | None:
-    """Return what is wrong with the first schedule that has something wrong, and how to repeat it."""
+    """Return what is wrong with the first faulty schedule, and how to repeat it."""
     with on_one_processor():
         for seed in seeds:
             found = a_schedule(seed)
@@ -58,22 +58,22 @@ def first_problem(seeds: Iterable[int]) -> str | None:
 
 
 def processors() -> list[int]:
-    """The processors that this process may use, where the system tells."""
+    """The CPUs that this process may use, if the system reports them."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @contextmanager
 def on_one_processor() -> Iterator[None]:
-    """Keep this thread and those that it starts on one processor.
+    """Pin this thread and those that it starts to one CPU.
 
-    Of the threads of a schedule one runs at a time, and each hands its turn on thousands of times a second. To wake
-    the next one up on another processor takes five times as long.
+    One thread of a schedule runs at a time, and each passes its turn on thousands of times a second. Waking the next
+    one on another CPU takes five times as long.
     """
     allowed = processors()
     if len(allowed) < 2:
         yield
         return
-    # Workers that are started one after the other come to lie on different ones.
+    # Workers that are started one after the other get different CPUs.
     os.sched_setaffinity(0, {allowed[os.getpid() % len(allowed)]})
     try:
         yield
@@ -83,7 +83,7 @@ def on_one_processor() -> Iterator[None]:
 
 @contextmanager
 def _clock_of(world: World) -> Iterator[None]:
-    """The clock of the simulation; nobody waits, as who waits is put to sleep by the schedule."""
+    """The clock of the simulation; no call waits, as the schedule puts waiting processes to sleep."""
     clock = SimpleNamespace(sleep=lambda _: None, time_ns=lambda: world.clock_ns)  # type: ignore[misc]
     with patch.object(metadata_table, "time", clock), patch.object(receipts, "time", clock):
         yield
@@ -91,14 +91,14 @@ def _clock_of(world: World) -> Iterator[None]:
 
 @contextmanager
 def _names_by(seed: int) -> Iterator[None]:
-    """Names that others choose at random come from the seed, so that objects are listed in the same order again."""
+    """Random names come from the seed, so that objects are listed in the same order in each run."""
     bits = random.Random(~seed)
     with patch.object(uuid, "uuid4", lambda: uuid.UUID(int=bits.getrandbits(128), version=4)):
         yield
 
 
 def _problems(history: History, kept: int) -> Iterator[str]:
-    """Everything that must hold once all is quiet, and that a vacuum leaves nothing over."""
+    """Everything that must hold once all processes have ended, and that a vacuum leaves nothing behind."""
     store = SimulatedStore(history.world, Process(history.world, -1, lambda _: None))
     table = MetadataTable.open(store)
     yield from history.problems(table)
@@ -111,7 +111,7 @@ def _problems(history: History, kept: int) -> Iterator[str]:
 
 
 def _damage(table: MetadataTable) -> Iterator[Any]:
-    """What `verify` finds; that the segments of the simulation are no Parquet files is known."""
+    """The findings of `verify`, except that the segments of the simulation are not Parquet files, which is expected."""
     return (problem for problem in table.verify() if "is not a Parquet file" not in problem)
 
 

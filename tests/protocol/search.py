@@ -1,4 +1,4 @@
-"""Visits every state of the model, breadth first, and tells the shortest way to one that is wrong."""
+"""Visits every state of the model, breadth first, and reports the shortest path to a faulty one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.protocol.model import Scope, State, Writer, problem, steps
 
 
 def search(scope: Scope, flaw: str | None = None, limit: int = 1_000_000) -> tuple[int, list[str] | None]:
-    """Visit every reachable state; return their number, and the way to the first one with a problem."""
+    """Visit every reachable state; return their number, and the path to the first one with a problem."""
     start = State(scope, (Writer(),) * scope.writers)
     came: dict[State, tuple[State, str] | None] = {start: None}
     queue = deque([start])

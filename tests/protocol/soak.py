@@ -1,8 +1,8 @@
-"""A million schedules in parts: which seeds are done is written down, so that another run goes on where one stopped.
+"""A million schedules in parts: finished seeds are recorded, so that another run resumes where one stopped.
 
-`python -m tests.protocol.soak --schedules 1000000 --minutes 20` runs for so long and says how far it came. The ledger
-lies in the cache folder, one line for each part: first seed, last seed, seconds of processor. Other code of the
-protocol or of its simulation begins a ledger of its own.
+`python -m tests.protocol.soak --schedules 1000000 --minutes 20` runs for that long and reports its progress. The
+ledger is in the cache folder, one line for each part: first seed, last seed, seconds of CPU time. Other code of the
+protocol or of its simulation starts a ledger of its own.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue
 
 PART = 2_000
-"""Seeds of a line of the ledger."""
+"""Seeds per line of the ledger."""
 
 _ROOT = Path(__file__).parents[2]
 _JUDGED = ("pruner/metadata", "pruner/storage", "tests/protocol")
 
 
 class Part(NamedTuple):
-    """Schedules that ran one after the other, and what is wrong with the first that has something wrong."""
+    """Schedules that ran one after the other, and what is wrong with the first faulty one."""
 
     first: int
     last: int
@@ -39,18 +39,18 @@ class Part(NamedTuple):
 
 
 def ledger() -> Path:
-    """The file that says which seeds are done with this code."""
+    """The file that records which seeds are done with this code."""
     sources = [path for folder in _JUDGED for path in sorted((_ROOT / folder).glob("*.py"))]
     return cache_dir() / f"schedules-{fingerprint(*sources)}.txt"
 
 
 def done(file: Path) -> list[Part]:
-    """The parts of a ledger; what a killed run wrote of a line does not count."""
+    """The parts of a ledger; a line that a killed run wrote in part does not count."""
     if not file.is_file():
         return []
     lines = file.read_text().splitlines(keepends=True)
     parts = sorted(_part(line) for line in lines if line.endswith("\n"))
-    # A run of fewer schedules may have ended within a part, which a later one did as a whole.
+    # A run of fewer schedules may have ended within a part, which a later run did completely.
     return list({part.first: part for part in parts}.values())
 
 
@@ -60,7 +60,7 @@ def _part(line: str) -> Part:
 
 
 def missing(known: Sequence[Part], schedules: int) -> Iterator[range]:
-    """The seeds below a number that no line names, in parts."""
+    """The seeds below a number that no line records, in parts."""
     lasts = {part.first: part.last for part in known}
     for first in range(0, schedules, PART):
         seeds = range(first, min(first + PART, schedules))
@@ -75,12 +75,12 @@ def _run(seeds: range) -> Part:
 
 
 def _settle(places: SimpleQueue[int]) -> None:
-    """Keep a worker on a processor of its own: see `schedules.on_one_processor`."""
+    """Pin a worker to a CPU of its own: see `schedules.on_one_processor`."""
     os.sched_setaffinity(0, {places.get()})
 
 
 def soak(schedules: int, minutes: float, workers: int) -> str | None:
-    """Run what is missing, as far as the time goes; return what is wrong with the first schedule that is wrong."""
+    """Run what is missing, as far as the time allows; return what is wrong with the first faulty schedule."""
     file = ledger()
     file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + 60 * minutes
@@ -117,7 +117,7 @@ def _ranges(parts: Sequence[Part]) -> str:
 
 
 def main() -> int:
-    """Run the command; 1 where a schedule is wrong."""
+    """Run the command; return 1 if a schedule is faulty."""
     parser = argparse.ArgumentParser(prog="python -m tests.protocol.soak", description=__doc__)
     parser.add_argument("--schedules", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=60)

@@ -1,4 +1,4 @@
-"""The real commits under thousands of schedules: whatever interleaves and fails, it is as if one followed the other."""
+"""The real commits under thousands of schedules: whatever interleaves and fails, the result matches a serial order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _PARTS = 8
 _SCHEDULES = 1_250
 _TRIED = 30_000
-"""Schedules in which a mutation must be noticed; most need a few."""
+"""Schedules within which a mutation must be noticed; most need a few."""
 _FROM = {"_one_look": 12_200, "_only_the_newest_in_use": 85_500, "_vanished_entry_is_no_table": 46_500}
-"""Where the schedules for a mutation begin that one in 10,000 or more notices: not far before it. `make soak` runs a
+"""Where to begin for mutations that only one schedule in 10,000 or more notices: not far before it. `make soak` runs a
 million from 0 on."""
 
 

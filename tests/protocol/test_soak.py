@@ -1,4 +1,4 @@
-"""The ledger of schedules: a run goes on where another one stopped, and counts no seed twice."""
+"""The ledger of schedules: a run resumes where another one stopped, and counts no seed twice."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A store that many simulated processes share: its clock, its objects, and everything that may go wrong on the way.
+"""A store that many simulated processes share: its clock, its objects, and everything that may go wrong with requests.
 
-Only one process runs at a time. Each call to the store is a point at which another one may go on, the process may be
-killed, or the network may lose a request, lose an answer, repeat a request or deliver it late. A seed decides, so that
-a run can be repeated.
+Only one process runs at a time. Each call to the store is a point at which another one may continue, the process may
+be killed, or the network may lose a request, lose an answer, repeat a request or deliver it late. A seed decides, so a
+run can be repeated.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ DAY = 24 * 3600 * SECOND
 
 
 class Killed(BaseException):
-    """The process is gone; no handler of the code under test may see it as an error."""
+    """The process is gone; no handler of the code under test may treat it as an error."""
 
 
 @dataclass(frozen=True)
 class Weather:
-    """What a run has to bear: chances at each call to the store, in the order of their harm.
+    """The faults of a run: their chances at each call to the store, in the order of their harm.
 
-    `torn` listings take two calls for the two halves of a folder, as that of a large folder on a disk does: of two
-    objects that come meanwhile the later one may be shown alone.
+    `torn` listings take two calls for the two halves of a folder, as the listing of a large folder on a disk does: of
+    two objects that are created meanwhile, it may show only the later one.
     """
 
     switch: float = 0.5
@@ -80,7 +80,7 @@ class World:
                 raise process.failure
 
     def yield_turn(self, process: Process) -> None:
-        """Let time pass and perhaps others go on before a call of this process."""
+        """Let time pass and possibly others run before a call of this process."""
         self.calls += 1
         self.clock_ns += self.chance.randrange(2 * SECOND)
         self.deliver(0.1)
@@ -91,7 +91,7 @@ class World:
             self.hand_on(process)
 
     def hand_on(self, process: Process) -> None:
-        """Give the turn to another process, and wait for it to come back unless this one has ended."""
+        """Give the turn to another process, and wait to get it back unless this one has ended."""
         following = self._next(process)
         if following is process:
             return
@@ -102,7 +102,7 @@ class World:
     def _next(self, current: Process | None) -> Process:
         alive = [process for process in self.processes if not process.ended]
         awake = [process for process in alive if process.asleep_until <= self.calls]
-        # When all sleep, the one that wakes first goes on.
+        # When all sleep, the one that wakes first continues.
         candidates = awake or sorted(alive, key=lambda process: process.asleep_until)[:1]
         if not candidates and current is not None:
             return current
@@ -148,7 +148,7 @@ class Process:
 
 
 class SimulatedStore(Store):
-    """The shared objects as one process reaches them."""
+    """The shared objects as one process accesses them."""
 
     def __init__(self, world: World, process: Process) -> None:
         super().__init__("simulated://table.pruner")
@@ -204,12 +204,12 @@ class SimulatedStore(Store):
         return sorted(found)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects one by one, as a batch does that may be cut off: see `Store.delete`."""
+        """Delete objects one by one, like a batch that may be cut off: see `Store.delete`."""
         for path in [check_path(path) for path in paths]:
             self._call(lambda path=path: self._remove(path))
 
     def remove_empty_folders(self) -> None:
-        """Nothing to do: there are no folders."""
+        """No-op: there are no folders."""
 
     def _call(self, effect: Callable[[], _T], *, reads: bool = False) -> _T:
         world, process = self._world, self._process
@@ -249,7 +249,7 @@ class SimulatedStore(Store):
         return stored
 
     def _put(self, path: str, data: bytes, *, absent: bool) -> Callable[[], bool]:
-        """What a request to put an object does when it arrives, which may be long after the process sent it."""
+        """The effect of a request to put an object when it arrives, which may be long after the process sent it."""
         world, operation, listed_ns = self._world, self._process.operation, self._process.listed_ns
 
         def arrive() -> bool:

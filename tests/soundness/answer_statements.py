@@ -1,4 +1,4 @@
-"""Random queries that metadata may answer, and what their rows have to be, by the rows that meet the condition."""
+"""Random queries that metadata may answer, and their required rows, given the rows that meet the condition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Query:
     then_nulls_first: bool = False
 
     def sql(self, table: str, quote: Callable[[str], str], *, offset_first: bool = False) -> str:
-        """Write it; engines have OFFSET before LIMIT or behind it."""
+        """Write it; engines have OFFSET before or after LIMIT."""
         column, other = quote(self.column), quote(self.other)
         source = f"FROM {table}" + (f" WHERE {self.where}" if self.where else "")
         match self.kind:
@@ -82,7 +82,7 @@ class Query:
         if self.kind == "top by two":
             orders.append((self.other, self.then_descending, self.then_nulls_first))
         found = [tuple(_key(row[column]) for column, _, _ in orders) for row in rows]
-        # By the last key first: sorting keeps the order of what is equal.
+        # By the last key first: the sort is stable.
         for place, (_, descending, nulls_first) in reversed(list(enumerate(orders))):
             nulls = [row for row in found if row[place] is None]
             values = [row for row in found if row[place] is not None]
@@ -149,7 +149,7 @@ def _order(column: str, descending: bool, nulls_first: bool) -> str:
 
 
 def _key(value: Any) -> Any:
-    """Values that are equal have one key, NaN above all numbers; keys order as values do."""
+    """Equal values have one key, NaN above all numbers; keys order as values do."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     if isinstance(value, tuple):

@@ -1,6 +1,6 @@
 """Conditions over the tables of `other_writers` as people write them in Spark's and Trino's SQL, and random statements.
 
-`{n}` and the like are constants of a kind, chosen anew for each statement.
+`{n}` and the like are constants of a kind, drawn for each statement.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def statement(
     *,
     alone: bool = False,
 ) -> str:
-    """Return a statement with random conditions; one that is given is the first of them, or stands `alone`."""
+    """Return a statement with random conditions; a given one comes first, or stands `alone`."""
     if alone:
         return _filled(rng, SHAPES[0].replace("{where}", condition), table)
     where = _condition(rng, engine, columns, condition)
@@ -221,7 +221,7 @@ def statement(
 
 
 def conditions(engine: str, columns: Sequence[str]) -> list[str]:
-    """Conditions of an engine over these columns; those over others cannot be asked of a table."""
+    """Conditions of an engine over these columns; those over other columns do not fit the table."""
     absent = [name for name in ("d", "m") if name not in columns]
     return [each for each in (*COMMON, *(SPARK if engine == "spark" else TRINO)) if not _names(each, absent)]
 

@@ -1,7 +1,7 @@
 """The column types that random tables are made of: how values are drawn, written as SQL literals and ordered.
 
-Each kind keeps its values in a domain of plain Python values (int, float, Decimal, str, bytes, bool), the one
-in which the oracle compares; Arrow and SQL forms are derived. Nothing here uses pruner's own coercion.
+Each kind keeps its values in a domain of plain Python values (int, float, Decimal, str, bytes, bool), the one in which
+the oracle compares; Arrow and SQL forms are derived. Nothing here uses pruner's own coercion.
 """
 
 from __future__ import annotations

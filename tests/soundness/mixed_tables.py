@@ -1,4 +1,4 @@
-"""Random tables whose files hold one column by several Parquet types, and a tally of what plans over them drop."""
+"""Random tables whose files hold one column in several Parquet types, and a tally of what plans over them drop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.running import profiles
 
 FILES = 5
 TELLING_TABLES = 4
-"""Tables of a kind whose share tells: of fewer, most may have types that prune nothing."""
+"""Tables of a kind whose share means something: of fewer, most may have types that prune nothing."""
 MIXED = "mixed "
 UNINDEXED = " without an index"
 Finish = Callable[[random.Random, Path], object]
@@ -47,7 +47,7 @@ class MixedTable:
 
 
 def seeds(config: pytest.Config, tables: int) -> list[int]:
-    """Seeds of so many tables, or those that `PRUNER_SEED` repeats."""
+    """Seeds for the given number of tables, or those that `PRUNER_SEED` repeats."""
     given = os.environ.get("PRUNER_SEED")
     if given:
         return [int(seed) for seed in given.split(",")]
@@ -68,9 +68,9 @@ def write_table(
     *,
     turn: int | None = None,
 ) -> MixedTable:
-    """Write a table of five files; `finish` may change each once it is written.
+    """Write a table of five files; `finish` may change each one after it is written.
 
-    `turn` chooses the family, and whether files may differ: tables with turns in a row have all of that.
+    `turn` selects the family, and whether files may differ: tables with consecutive turns cover all of these.
     """
     root.mkdir()
     if turn is None:
@@ -124,7 +124,7 @@ class Tally:
         self.tables.setdefault(kind, set()).add(table.root)
 
     def share(self, *kinds: str) -> float:
-        """The share over some kinds; over all tables whose files are alike where none is named."""
+        """The share over some kinds; over all tables with uniform files where none is named."""
         chosen = kinds or [
             kind for what, kind in self.counts if what == "without" and not kind.startswith(MIXED)
         ]
@@ -134,9 +134,9 @@ class Tally:
         return dropped / max(1, without)
 
     def blunt(self, least: Mapping[str, float]) -> list[str]:
-        """The kinds of which plans have dropped less than they should, where enough tables tell.
+        """The kinds for which plans dropped less than they should, where enough tables count.
 
-        The tables of a fixed run are always the same, and so is what is dropped of them: there one is enough.
+        A fixed run always has the same tables and drops the same files: there one table is enough.
         """
         telling = 1 if profiles.is_same_everywhere() else TELLING_TABLES
         return [
@@ -162,10 +162,10 @@ def draw_over_column(
 
     Args:
         rng: what it is drawn from.
-        column: its name.
+        column: the column's name.
         literal: draws a constant.
         shapes: conditions with the places `x`, `op`, `literal` and `letter`.
-        null_safe: the operator that takes NULL for a value.
+        null_safe: the operator that treats NULL as a value.
     """
 
     def leaf() -> str:

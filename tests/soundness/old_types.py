@@ -1,4 +1,4 @@
-"""Dates and timestamps from before calendars were changed, in files that say by whose calendar, or do not."""
+"""Dates and timestamps from before calendar changes, in files that name their calendar, or do not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What minima, maxima and counts prove about a predicate on one file: a second, scalar implementation.
 
-It shares no code with pruner: one file at a time, plain Python values, NaN as the greatest number (the rule
-of DuckDB and Spark). Plans must keep exactly the files that it keeps: fewer would lose rows, more would waste
-what the statistics say.
+It shares no code with pruner: one file at a time, plain Python values, NaN as the greatest number (the rule of DuckDB
+and Spark). Plans must keep exactly the files that it keeps: fewer would lose rows, more would waste what the
+statistics prove.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Facts of one column in one file; `low` and `high` ignore NULL and NaN and are None where nothing is left."""
+    """Facts of one column in one file; `low` and `high` ignore NULL and NaN and are None where no value is left."""
 
     rows: int
     nulls: int
@@ -30,7 +30,7 @@ class ColumnFacts:
 
 
 def facts(values: list[Any]) -> ColumnFacts:
-    """Read the facts off the values of one column of one file."""
+    """Compute the facts from the values of one column of one file."""
     present = [value for value in values if value is not None]
     numbers = [value for value in present if not (isinstance(value, float) and math.isnan(value))]
     keyed = [_key(value) for value in numbers]
@@ -44,12 +44,12 @@ def facts(values: list[Any]) -> ColumnFacts:
 
 
 def _key(value: Any) -> Any:
-    """Strings compare by their UTF-8 bytes in all engines, which Python's str does not do by itself for all text."""
+    """Strings compare by their UTF-8 bytes in all engines, but not always in Python's str."""
     return value.encode() if isinstance(value, str) else value
 
 
 def can(predicate: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
-    """Tell whether the facts leave room for a row on which the predicate comes to `outcome`."""
+    """Tell whether the facts leave room for a row on which the predicate evaluates to `outcome`."""
     if isinstance(predicate, Test):
         return _leaf(predicate, outcome, of[predicate.column])
     if predicate.operator == "not":
@@ -71,7 +71,7 @@ def can(predicate: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
 def _of_whole(tested: str, operand: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
     """`operand IS NULL`, and IS TRUE, IS FALSE as `operand AND operand IS NOT NULL`.
 
-    The facts see two operands in that AND, so that they leave room for NULL, which IS TRUE never is.
+    The facts treat the two operands of that AND separately, so they leave room for NULL, which IS TRUE never is.
     """
     is_null = Combined("null", (operand,))
     match tested:

@@ -1,7 +1,7 @@
-"""Tables whose files other writers made, with the types that Spark and Trino both read, and an index of every type.
+"""Tables whose files other writers made, with the types that both Spark and Trino read, and an index of every type.
 
-Each table has six files of 40 rows. Values lie close by file, so that there is something to prune, and each column has
-NULLs; `x` has NaN and both zeros.
+Each table has six files of 40 rows. Values are clustered by file, so that there is something to prune, and each
+column has NULLs; `x` has NaN and both zeros.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HIVE = {
     "m": "decimal(9,2)",
     "b": "boolean",
 }
-"""What Trino is told of them."""
+"""The types declared to Trino."""
 
 FASTPARQUET = "PRUNER_FASTPARQUET"
 """Environment variable with a folder that has fastparquet and pandas; without it there is no table of its files."""
@@ -76,7 +76,7 @@ def rows(number: int) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     for row in range(ROWS):
         place = number * ROWS + row
-        # Two files share each day, number and beginning of text.
+        # Each file has five days and two texts of its own; most neighboring files share a number.
         day = FIRST_DAY + datetime.timedelta(days=place // 8)
         moment = datetime.datetime.combine(day, datetime.time(row % 24, 59, 59, 999_000 + row))
         columns["id"].append(place)
@@ -127,7 +127,7 @@ def _by_polars(table: pa.Table, path: Path) -> None:
 
 
 def _by_fastparquet(table: pa.Table, path: Path) -> None:
-    """It runs in a process of its own, with the folder's packages before those of this environment."""
+    """Run it in its own process, with the folder's packages before those of this environment."""
     site = os.environ[FASTPARQUET]
     plain = path.with_suffix(".plain")
     pq.write_table(table, plain)
@@ -138,7 +138,7 @@ def _by_fastparquet(table: pa.Table, path: Path) -> None:
 
 
 def _by_spark(spark: SparkSession, table: pa.Table, path: Path) -> None:
-    """With INT96 timestamps, as Spark writes by itself."""
+    """With INT96 timestamps, as Spark writes by default."""
     plain = path.with_suffix(".plain")
     pq.write_table(table, plain)
     scratch = path.with_suffix(".folder")
@@ -157,7 +157,7 @@ def _instants() -> Any:
 
 
 def _age(root: Path) -> None:
-    """Date files back: the plugin reads those that are seconds old in any case."""
+    """Date files back: the plugin always reads those that are seconds old."""
     for path in root.glob("*.parquet"):
         before = path.stat().st_mtime - 3600
         os.utime(path, (before, before))

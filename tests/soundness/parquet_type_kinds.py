@@ -1,4 +1,4 @@
-"""Ways in which files can hold one and the same thing, as whole numbers: by families, with literals for each."""
+"""Ways in which files can hold the same content, as whole numbers: by families, with literals for each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
 
 @dataclass(frozen=True)
 class Way:
-    """How a file holds numbers: the array that they become, and how that is written.
+    """How a file holds numbers: the array that represents them, and how it is written.
 
-    A file that is kept, and not written, holds the numbers `kept`; its column is in no struct.
+    A file that is kept, not written, holds the numbers `kept`; its column is not in a struct.
     """
 
     name: str
@@ -68,7 +68,7 @@ _WRITERS: tuple[tuple[str, Writer], ...] = (
 def _moments(unit: Unit, zone: str | None) -> Callable[[list[int]], pa.Array[Any]]:
     scale = _PER_SECOND[unit]
     type_ = pa.timestamp(unit, zone) if zone else pa.timestamp(unit)
-    # A nanosecond beyond what microseconds can tell.
+    # One nanosecond, which microseconds cannot represent.
     extra = 1 if unit == "ns" else 0
     return lambda seconds: pa.array([each * scale + extra * (each % 2) for each in seconds], pa.int64()).cast(
         type_
@@ -76,7 +76,7 @@ def _moments(unit: Unit, zone: str | None) -> Callable[[list[int]], pa.Array[Any
 
 
 def _far(seconds: list[int]) -> pa.Array[Any]:
-    """Some in years that nanoseconds do not reach."""
+    """Some in years beyond the range of nanoseconds."""
     far = 253_370_764_800  # 9999-01-01
     return pa.array(
         [(each if each % 3 else far + each % 1000) * 10**6 for each in seconds], pa.timestamp("us")
@@ -244,7 +244,7 @@ def _clock(number: int) -> datetime.time:
 
 
 def _times(unit: Unit) -> Callable[[list[int]], pa.Array[Any]]:
-    arrow: Any = pa  # whose stubs know no unit that is not literal
+    arrow: Any = pa  # its stubs know only literal units
     type_ = arrow.time32(unit) if unit == "ms" else arrow.time64(unit)
     stored = pa.int32() if unit == "ms" else pa.int64()
 
@@ -262,7 +262,7 @@ _TIMES = Family(
         *(Way(f"{unit} adjusted", _times(unit), times) for unit in ("ms", "us")),
         Way("ms converted", _times("ms"), _as("TIME_MILLIS", converted)),
         Way("us converted", _times("us"), _as("TIME_MICROS", converted)),
-        # Numbers that are no times of day.
+        # Numbers that are not times of day.
         Way(
             "misfit",
             lambda numbers: pa.array([n * 10**6 - 5 for n in numbers], pa.int64()),
@@ -320,7 +320,7 @@ def _spread_text(number: int) -> str:
 
 
 def _uuids_of_duckdb(path: Path, values: pa.Array[Any], column: str) -> Path:
-    """A file of DuckDB's, whose bounds are those of its own order."""
+    """A file written by DuckDB, with bounds in DuckDB's own order."""
     with plain_duckdb.session() as connection:
         connection.from_arrow(pa.table({"x": values})).write_parquet(str(path))
     return path

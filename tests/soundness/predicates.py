@@ -75,7 +75,7 @@ def _like(prefix: str) -> str:
 
 
 def draw_leaf(rng: random.Random, columns: dict[str, Kind], values: dict[str, list[Value]]) -> Test:
-    """A leaf about a random column, with literals near values that stand in it."""
+    """A leaf about a random column, with literals near values that it holds."""
     column, kind = rng.choice(list(columns.items()))
     present = values[column]
 
@@ -117,7 +117,7 @@ def draw_predicate(
 
 
 def _may_be_null(predicate: Predicate) -> bool:
-    """A test of what is never null is a constant, which no index is asked about."""
+    """A test of what is never null is a constant, for which no index is used."""
     if isinstance(predicate, Test):
         return predicate.operator != "null"
     return predicate.operator in ("and", "or", "not") and any(map(_may_be_null, predicate.operands))

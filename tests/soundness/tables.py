@@ -18,9 +18,7 @@ from tests.soundness.predicates import Predicate
 
 @dataclass(frozen=True)
 class RandomTable:
-    """A table on disk with all that is known of it: columns, the values that stand in each, facts by file
-    and column.
-    """
+    """A table on disk with all that is known of it: columns, the values in each, facts by file and column."""
 
     root: Path
     columns: dict[str, Kind]
@@ -35,9 +33,7 @@ def write_table(
     column_count: int = 6,
     kinds: Sequence[Kind] = KINDS,
 ) -> RandomTable:
-    """Write a table of `file_count` files whose columns are mostly clustered, so that statistics can tell
-    files apart.
-    """
+    """Write a table of `file_count` files whose columns are mostly clustered, so that statistics tell files apart."""
     root.mkdir(parents=True)
     columns = {f"c{i} {kind.name}": kind for i, kind in enumerate(rng.sample(kinds, column_count))}
     clustered = {name: rng.random() < 0.85 for name in columns}
@@ -80,14 +76,14 @@ def _write(rng: random.Random, path: Path, columns: dict[str, Kind], drawn: dict
 
 
 class DuckDBScan:
-    """Full scans by DuckDB with its optimizer off: its own pruning is wrong at times."""
+    """Full scans by DuckDB with its optimizer off: its own pruning is sometimes wrong."""
 
     def __init__(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("SET TimeZone = 'UTC'; PRAGMA disable_optimizer")
 
     def matching_files(self, table: RandomTable, predicates: list[Predicate]) -> list[set[str]]:
-        """For each predicate the files that hold a row on which it is true: one scan, predicates as columns."""
+        """For each predicate the files that hold a row on which it is true: one scan, with predicates as columns."""
         columns = ", ".join(f"coalesce(bool_or({p.sql()}), false) AS p{i}" for i, p in enumerate(predicates))
         listed = ", ".join("'" + name.replace("'", "''") + "'" for name in table.files)
         rows = self.connection.execute(

@@ -1,7 +1,7 @@
 """Answers from metadata equal a full scan, and what is proved is what the metadata can prove.
 
-Random tables and predicates are those of the other soundness tests. Each answer is put together as an engine would: the
-proved value, and what DuckDB with its optimizer off finds in the files that are left to read.
+The random tables and predicates are those of the other soundness tests. Each answer is assembled as an engine would:
+the proved value, and what DuckDB with its optimizer off finds in the files that are left to read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.support.running.profiles import IS_BRIEF
 
 ENOUGH = 6
-"""Tables after which the shares of what is proved say something."""
+"""Tables from which on the shares of what is proved mean something."""
 TABLES = int(os.environ.get("PRUNER_ANSWER_TABLES", "1" if IS_BRIEF else ENOUGH))
 PREDICATES = 30
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
@@ -100,7 +100,7 @@ def _indexed(rng: random.Random, table: RandomTable) -> pruner.Table:
 
 
 class _Asked:
-    """One plan, and what a scan of all files and of those that are left says."""
+    """One plan, and what scans of all files and of the remaining files return."""
 
     def __init__(self, scan: DuckDBScan, plan: Plan, where: str, column: str, repeat: str) -> None:
         self.plan, self.where, self.column, self.repeat = plan, where, column, repeat
@@ -202,7 +202,7 @@ class _Asked:
         told = [_key(each) for (each,) in self.rows(name, list(narrowed.files), tail)]
         truth = [_key(each) for (each,) in self.rows(name, self._all, tail)]
         assert told == truth, f"{tail}: {told} and not {truth}{self.repeat}"
-        # Every row that is as good as the last one of them stays, whatever further order there is.
+        # Every row that ties with the last one stays, for any further order.
         ties = f"QUALIFY rank() OVER ({order}) <= {rows}"
         assert len(self.rows(name, list(narrowed.files), ties)) == len(self.rows(name, self._all, ties)), (
             f"{ties}{self.repeat}"
@@ -221,7 +221,7 @@ class _Asked:
             assert len(self.rows("1", list(limited.files))) >= rows, f"too few rows{self.repeat}"
 
     def check_firsts(self, rng: random.Random, tally: Counter[str]) -> None:
-        """First rows of each value of a column, or of two, rows without a value in another one passed over or not."""
+        """First rows of each value of a column, or of two; rows without a value in another one are skipped or not."""
         name, other, third = (
             '"' + rng.choice(list(self.plan.schema)).name.replace('"', '""') + '"' for _ in range(3)
         )
@@ -258,7 +258,7 @@ def _listing(files: list[str]) -> str:
 
 
 def _key(value: Any) -> Any:
-    """Values that are equal have one key, NaN above all numbers."""
+    """Equal values have one key, NaN above all numbers."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return value

@@ -1,7 +1,7 @@
 """Indexes over expressions against DuckDB: random conditions on expressions and columns, no row lost.
 
-Each file of the table holds values of a narrow range, or of the edges of its types, so that files can be dropped and
-every domain ends somewhere. DuckDB answers hundreds of conditions with one scan, its optimizer off.
+Each file of the table holds values of a narrow range, or the edges of its types, so that files can be dropped and
+every domain has an end. DuckDB answers hundreds of conditions with one scan, its optimizer off.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ USING = ("column_stats", "bitmap", "bloom_filter", "column_stats")
 
 
 def _column(name: str, number: int, tape: random.Random, known: Edges) -> list[Any]:
-    """Values of a column in one file: a narrow range, or, in each eighth file, the edges of its type."""
+    """Values of a column in one file: a narrow range, or, in every eighth file, the edges of its type."""
     at = number // 4
     if number % 8 == 7:
         edges = known.get(name, known["wall"])
@@ -242,7 +242,7 @@ def condition(tape: random.Random, depth: int = 2) -> str:
 
 
 def _holding(table: pruner.Table, conditions: list[str], zone: str) -> list[set[str]]:
-    """The files with a row for which each condition is true; rows for which it fails count as none."""
+    """The files with a row for which each condition is true; rows for which it fails count as no match."""
     asked = ", ".join(f"bool_or(coalesce(TRY({each}), false))" for each in conditions)
     scan = f"read_parquet('{table.uri}/*.parquet', filename = true)"
     rows = judge(zone).execute(f"SELECT filename, {asked} FROM {scan} GROUP BY filename").fetchall()
@@ -266,7 +266,7 @@ def test_no_row_is_lost(table: pruner.Table, zone: str) -> None:
 
 
 def test_single_conditions_drop_what_they_can(table: pruner.Table) -> None:
-    """Of files that lie in the domain the bitmap knows every value, so nothing more could be dropped."""
+    """For files inside the domain the bitmap knows every value, so nothing more could be dropped."""
     values = [f"n + 1 = {number}" for number in range(5, 40)] + [f"hour(ts) = {hour}" for hour in range(24)]
     kept = [len(table.plan(text, semantics=Semantics(zone="UTC")).files) for text in values]
     held = [len(each) for each in _holding(table, values, "UTC")]
@@ -275,7 +275,7 @@ def test_single_conditions_drop_what_they_can(table: pruner.Table) -> None:
 
 
 def test_statements_lose_no_row(table: pruner.Table) -> None:
-    """The same through DuckDB's own optimizer, which writes conditions anew."""
+    """The same through DuckDB's own optimizer, which rewrites conditions."""
     tape = random.Random(f"{seed()} statements")
     conditions = [condition(tape, 1) for _ in range(max(4, examples(40)))]
     connection = pruner_duckdb.connect({"t": table})

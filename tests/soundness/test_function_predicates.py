@@ -1,7 +1,7 @@
-"""Random predicates over functions against full scans: no file with a row for which one is true is left out.
+"""Random predicates over functions against full scans: no file with a row for which one is true is dropped.
 
-They are computed by the hundred as columns of one query that is grouped by file, so that nothing of them is pushed
-down. The plans come from their text and from what the engine's optimizer makes of them.
+Hundreds of them are computed as columns of one query grouped by file, so that none is pushed down. The plans come
+from their text and from what the engine's optimizer makes of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Found = list[set[str]]
 
 
 def indexed(root: Path, columns: Sequence[str]) -> PinnedSnapshot:
-    """The snapshot of a new table of these columns."""
+    """The snapshot of a new table with these columns."""
     write_files(root, columns)
     table = pruner.open_table(str(root))
     if not table.indexes():
@@ -43,7 +43,7 @@ def indexed(root: Path, columns: Sequence[str]) -> PinnedSnapshot:
 def held(
     pinned: PinnedSnapshot, semantics: Semantics, predicates: Sequence[str | Expr], matching: Found
 ) -> int:
-    """Plan with each predicate; returns how many files were left out."""
+    """Plan with each predicate; returns how many files were dropped."""
     left_out = 0
     for predicate, files in zip(predicates, matching, strict=True):
         kept = {Path(file).name for file in pinned.plan(predicate, semantics=semantics).files}
@@ -53,7 +53,7 @@ def held(
 
 
 def batches(predicates: Sequence[str], answer: Callable[[Sequence[str]], Iterable[Any]]) -> Found:
-    """The files for which each predicate holds, by rows of a name and the predicates' answers."""
+    """The files for which each predicate holds, from rows of a name and the predicates' answers."""
     found: Found = []
     for start in range(0, len(predicates), AT_ONCE):
         some = predicates[start : start + AT_ONCE]
@@ -169,7 +169,7 @@ def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Calla
 
 
 def _left_out_of_scan(registered: Any, where: str, files: set[str]) -> int:
-    """How many files the plugin left out of a scan, whose rows are those of a full one."""
+    """How many files the plugin dropped from a scan, whose rows are those of a full one."""
     from tests.support.trino.server import STATIC
     from tests.support.trino.tables import SCHEMA
 

@@ -1,4 +1,4 @@
-"""No matching row is lost, whatever Parquet types a column has from file to file, and plans of alike files are sharp.
+"""No matching row is lost, whatever Parquet types a column has from file to file; plans of uniform files are selective.
 
 Random tables of files whose types no single writer mixes × random predicates, in random sessions. DuckDB over a copy of
 all rows is the oracle. `PRUNER_PAIRS` sets the number of pairs (`make fuzz N=…` sets it too), `PRUNER_SEED` repeats the
@@ -27,7 +27,7 @@ DEFAULT_PAIRS = {"quick": 200, "default": 800}.get(profiles.NAME, max(20_000, pr
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 LEAST_DROPPED = 0.5
-"""Of the files of uniform tables that hold no matching row, the least share that plans drop."""
+"""Of the files of uniform tables without a matching row, the least share that plans drop."""
 
 
 class Copy:

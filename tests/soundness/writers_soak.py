@@ -2,9 +2,9 @@
 
     python -m tests.soundness.writers_soak --count 300 [--seed 1] [--engines spark,trino]
 
-Each condition of `engine_conditions` is asked by itself first, of each writer's table in turn, to see which prune;
-then `count` random statements follow. It ends with 1 where rows differ, or only the pruned way raises an error. Files
-of fastparquet are among them where PRUNER_FASTPARQUET names a folder with it (`pip install --target`).
+Each condition of `engine_conditions` first runs by itself, on each writer's table in turn, to see which prune; then
+`count` random statements follow. The exit status is 1 where rows differ, or only the pruned way raises an error. Files
+of fastparquet are included where PRUNER_FASTPARQUET names a folder with it (`pip install --target`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tools.trino.server import local_catalog, start_trino
 
 SCHEMA = "written"
 TRIES = 2
-"""How many times a condition is asked by itself."""
+"""How many times each condition runs by itself."""
 
 Run = Callable[[str], list[str]]
 
 
 @dataclass
 class Engine:
-    """One engine: statements over `{t}` in its plain and its pruned form, and what the last one has read."""
+    """One engine: statements over `{t}` in its plain and its pruned form, and what the last one read."""
 
     name: str
     plain: Run
@@ -52,7 +52,7 @@ class Engine:
     pruning: dict[str, int] = field(default_factory=dict[str, int])
 
     def ask(self, table: str, sql: str) -> bool:
-        """Compare one statement; tells whether it has run."""
+        """Compare one statement; tells whether it ran."""
         plain, pruned = self.names[table]
         expected, found = (
             _answer(run, sql.replace(table, name))
@@ -60,7 +60,7 @@ class Engine:
         )
         self.statements += 1
         if isinstance(expected, str) and not isinstance(found, str):
-            # The row that raises the error is in a file that holds no row of the result.
+            # The row that raises the error is in a file without any row of the result.
             self.spared += 1
         elif found != expected:
             self.lost.append(f"{sql}\n    {_shown(found)} instead of {_shown(expected)}")
@@ -69,7 +69,7 @@ class Engine:
 
 
 def _answer(run: Run, sql: str) -> list[str] | str:
-    """Sorted rows; of a statement that the engine refuses the kind of error."""
+    """Sorted rows, or the kind of error where the engine refuses the statement."""
     try:
         return sorted(run(sql))
     except Exception as error:

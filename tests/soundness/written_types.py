@@ -45,7 +45,7 @@ _BY_FASTPARQUET: dict[str, dict[str, Callable[[int], int]]] = {
     "texts": dict.fromkeys(("texts", "bytes", "json"), lambda n: n),
     "integers": {"small": lambda n: n * 10, "unsigned": lambda n: n * 20},
 }
-"""Tables of fastparquet's files by family, and what number of the family is in a row, or near."""
+"""Tables of fastparquet's files by family, and the number of the family in each row, or near it."""
 
 _FIRST_SECOND = int(fastparquet_files.FIRST.replace(tzinfo=datetime.UTC).timestamp())
 
@@ -116,7 +116,7 @@ WRITERS = (
     "fastparquet-python version 2026.9.0 (build 0)",
     "impala version 3.4.0",
 )
-"""Names of writers that a file may claim to have: Spark moves INT96 of some, and footers of some are not believed."""
+"""Names of writers that a file may claim: Spark moves INT96 of some, and footers of some are not trusted."""
 
 
 def another_writer(rng: random.Random, path: Path) -> None:

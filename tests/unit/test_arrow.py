@@ -1,4 +1,4 @@
-"""Columns that are made without `pa.array` are those that it makes, and those that are read without `to_numpy`."""
+"""Columns made without `pa.array` equal those that it makes, and so do those read without `to_numpy`."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ VALUES = {
 @settings(max_examples=examples(200))
 @given(data=st.data(), rows=st.integers(0, 6), chunks=st.integers(1, 3))
 def test_a_table_that_is_held_is_the_table_that_was_read(data: st.DataObject, rows: int, chunks: int) -> None:
-    """NULL, one value and several, in any order; -0.0 stays what it was."""
+    """NULL, one value and several, in any order; -0.0 is preserved."""
     types = data.draw(st.lists(st.sampled_from(HELD), min_size=1, max_size=6))
     parts: list[pa.Table] = []
     for _ in range(chunks):
@@ -220,7 +220,7 @@ def test_few_digests_are_found_where_arrow_finds_them(
     others: list[bytes | None],
     cut: int,
 ) -> None:
-    """Digests that begin alike are told apart, and a column that begins within its memory is read from there."""
+    """Digests with a common prefix are distinguished, and a column that begins within its buffer is read from there."""
     few = [*(among[at] for at in chosen if at < len(among)), *others]
 
     def digests(values: list[bytes | None]) -> Any:

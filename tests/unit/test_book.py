@@ -1,4 +1,4 @@
-"""The book of traps and rules: whatever is cited stands in it, and what stands in it names tests that exist."""
+"""The book of traps and rules: every citation has an entry in it, and every entry names tests that exist."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def names_of_tests(file: str) -> frozenset[str]:
 
 
 def prose(path: Path, text: str) -> str:
-    """What people read: comments and docstrings of a Python file, the whole of any other."""
+    """The prose: comments and docstrings of a Python file, the whole of any other."""
     if path.suffix != ".py":
         return text
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -74,7 +74,7 @@ def unknown_in(path: Path) -> set[str]:
     """The traps and rules that the prose of a file, or the names of its tests, cite and the book does not have."""
     text = path.read_text(encoding="utf-8")
     named = {cited.upper() for name in TEST.findall(text) for cited in IN_THE_NAME_OF_A_TEST.findall(name)}
-    # Code has names like T1, too. Few files do, so that only these are taken apart.
+    # Code has names like T1, too. Few files do, so only these are parsed.
     found = cited_in(text) - BOOK.keys() and cited_in(prose(path, text))
     return (named | found) - BOOK.keys()
 

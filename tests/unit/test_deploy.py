@@ -1,4 +1,4 @@
-"""The files of `deploy/` name what there is: options of the command, extras, open routes, keys of `pruner.toml`."""
+"""The files of `deploy/` name what exists: options of the command, extras, open routes, keys of `pruner.toml`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORKERS = "{{ .Values.workers }}"
 
 
 def _settings(arguments: list[str]) -> Settings:
-    """The settings that the command line would make of its arguments; unknown ones are refused."""
+    """The settings that the command line makes of its arguments; unknown ones are refused."""
     command = typer.main.get_command(app)
     assert arguments[0] == "serve"
     serve = command.get_command(None, "serve")  # pyright: ignore[reportAttributeAccessIssue]
@@ -72,7 +72,7 @@ def test_the_image_installs_extras_that_there_are_and_starts_the_service() -> No
 def test_what_the_image_starts_serves(tmp_path: Path) -> None:
     """Its steps without a builder: a wheel of the checkout in an environment of its own, and the command of the image.
 
-    The libraries are those that the tests run with, so that nothing is fetched.
+    The libraries are those of the test environment, so that nothing is fetched.
     """
     program = _installed(tmp_path / "opt")
     (entry,) = json.loads(re.findall(r"^ENTRYPOINT (\[.*\])$", CONTAINERFILE, re.MULTILINE)[0])
@@ -108,7 +108,7 @@ def test_what_the_image_starts_serves(tmp_path: Path) -> None:
 
 
 def _installed(folder: Path) -> Path:
-    """Install a wheel of the checkout into a fresh environment; the command line's program there."""
+    """Install a wheel of the checkout into a fresh environment; return the command line's program there."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     built = extra_sizes.wheel(folder)
     own = folder / "bin" / "python"
@@ -130,7 +130,7 @@ def test_the_chart_starts_the_service_with_tls_and_without(branch: str, tmp_path
     chosen = with_tls.split("{{- if")[1] if branch == "if" else without
     settings = _settings(always + re.findall(r"^ {12}- (\S+)$", chosen, re.MULTILINE))
     assert (settings.certificate is not None) == (branch == "if")
-    if settings.certificate is not None:  # the secret is mounted in the container: others take its place here
+    if settings.certificate is not None:  # the secret is mounted in the container: other files replace it
         made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
         key, certificate = tmp_path / "tls.key", tmp_path / "tls.crt"
         subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
@@ -145,7 +145,7 @@ def test_the_chart_probes_routes_that_need_no_token() -> None:
 
 
 def test_workers_of_the_chart_have_a_folder_to_count_in() -> None:
-    """Nothing else of the container can be written to, and several workers do not start without it."""
+    """Nothing else in the container is writable, and several workers do not start without it."""
     assert "readOnlyRootFilesystem: true" in DEPLOYMENT
     (name,) = re.findall(r"\{name: (\w+), mountPath: /tmp\}", DEPLOYMENT)
     assert f"- name: {name}\n          emptyDir: " in DEPLOYMENT

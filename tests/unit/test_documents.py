@@ -1,4 +1,4 @@
-"""Documents that people read: links lead somewhere, and lines are short."""
+"""Documents for readers: links resolve, and lines are short."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text_of(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of the headings, as the sites that show Markdown make them."""
+    """The anchors of the headings, as sites that render Markdown create them."""
     titles = re.findall(r"^#+ (.+)$", FENCED.sub("", text_of(path)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -90,5 +90,5 @@ def test_the_page_about_index_types_lists_what_they_may_offer() -> None:
     protocols = {
         name for name in optional.__all__ if Protocol in getattr(getattr(optional, name), "__bases__", ())
     }
-    # Those two are what others of them return and are given.
+    # Those two are only return values and parameters of others.
     assert set(re.findall(r"`(\w+)`", page)) == protocols - {"PagedEvidence", "RecordPages"}

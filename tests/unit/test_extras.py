@@ -1,4 +1,4 @@
-"""What an environment without an extra does: everything else works, and what is missing is named in one sentence."""
+"""An environment without an extra: everything else works, and one sentence names what is missing."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_wheel_asks_for_ranges_and_not_for_one_version() -> None:
 
 
 def test_the_locked_versions_fit() -> None:
-    """What is tested with lies in the ranges, each duckdb and pyspark of `make check-matrix` that is meant to."""
+    """The tested versions are in the ranges, as is each duckdb and pyspark of `make check-matrix` that should be."""
     pinned: dict[str, list[str]] = {}
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
         if "==" in line:

@@ -1,4 +1,4 @@
-"""`examples/feed_webhook`: what a store tells comes into the feed before it is acknowledged, or not at all."""
+"""`examples/feed_webhook`: a store's event is in the feed before it is acknowledged, or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def feed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def post(tmp_path: Path, feed: Path) -> Iterator[Posted]:
-    """Sends a text to a receiver and gives the status of its answer."""
+    """Sends a text to a receiver and returns the status of its answer."""
     root = write_tree(tmp_path / "t", "a.parquet")
     receiver = webhook().Receiver(("127.0.0.1", 0), str(root), "secret", feed=str(feed))
     thread = threading.Thread(target=receiver.serve_forever, args=(0.02,))
@@ -53,7 +53,7 @@ def post(tmp_path: Path, feed: Path) -> Iterator[Posted]:
 
 
 def event(key: str) -> str:
-    """What MinIO sends about an object."""
+    """MinIO's event for an object."""
     about = {"bucket": {"name": "lake"}, "object": {"key": key}}
     return json.dumps({"EventName": "s3:ObjectCreated:Put", "Key": f"lake/{key}", "Records": [{"s3": about}]})
 

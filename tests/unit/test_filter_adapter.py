@@ -1,4 +1,4 @@
-"""The adapter for a fourth engine, as `examples/filter_adapter` has it: rows are those of the engine by itself."""
+"""The adapter for a fourth engine, from `examples/filter_adapter`: it returns the same rows as the engine alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LITERALS: dict[str, list[Any]] = {
 
 @pytest.fixture
 def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The example, installed as its pyproject.toml says."""
+    """The example, installed by its pyproject.toml."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     info = tmp_path / "site" / "pruner_filters-0.1.0.dist-info"
     info.mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_it_is_an_adapter(adapter: ModuleType) -> None:
     ],
 )
 def test_what_filters_keep(adapter: ModuleType, tmp_path: Path, filters: list[Any], kept: int) -> None:
-    """Files of ten numbers each; whatever is not understood keeps them all, and the other conditions still prune."""
+    """Files of ten numbers each; an unknown condition keeps them all, and the other conditions still prune."""
     files = [
         {"n": [10 * file + row for row in range(10)], "s": [f"s{file}{row}" for row in range(10)]}
         for file in range(4)
@@ -118,7 +118,7 @@ def test_rows_are_those_that_the_engine_finds_by_itself(adapter: ModuleType, tmp
         try:
             expected = pq.read_table(whole, filters=filters)
         except (pa.ArrowException, ValueError):
-            continue  # what the engine refuses has no rows to lose
+            continue  # a filter that the engine refuses has no rows to lose
         found = adapter.read(str(root), filters)
         assert repr(found.to_pylist()) == repr(expected.to_pylist()), filters
         pruned += adapter.last_plans[-1].plan.kept < len(files)

@@ -1,4 +1,4 @@
-"""`import pruner` is cheap and brings in no engine, which import contracts alone cannot promise."""
+"""`import pruner` is cheap and loads no engine, which import contracts alone cannot guarantee."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLANNED_WITHOUT = ENGINES | {
     "rich",
     "sqlglot",
 }
-"""What a plan of a table of Parquet files does without: most of it takes longer to load than such a plan to make."""
+"""What a plan of a table of Parquet files does not need: most of it takes longer to load than the plan to make."""
 
 
 def test_importing_pruner_loads_no_engine():
@@ -83,7 +83,7 @@ print(plan.kept, *sys.modules)
     [("id = 'x'", 4), ("n = 4", 1), ("n BETWEEN 2 AND 3 AND id < 'b'", 3)],
 )
 def test_a_plan_loads_what_it_needs(table: Path, predicate: str, kept: int) -> None:
-    """pandas is installed here, and pyarrow imports it for whoever makes an array of a list."""
+    """pandas is installed here, and pyarrow imports it to make an array of a list."""
     arguments = [sys.executable, "-c", PLAN, table, predicate]
     run = subprocess.run(arguments, capture_output=True, text=True, check=True)
     counted, *modules = run.stdout.split()
@@ -164,7 +164,7 @@ for predicate in sys.argv[2:]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", ASKED)
 def test_no_type_and_no_index_needs_pandas(typed: Path, table: str) -> None:
-    """It takes a quarter of a second and 35 MB."""
+    """pandas takes a quarter of a second and 35 MB to load."""
     arguments = [sys.executable, "-c", ASK, typed / table, *ASKED[table]]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert not run.returncode, run.stderr
@@ -183,7 +183,7 @@ for condition in sys.argv[2:]:
 
 @pytest.mark.slow
 def test_statements_in_duckdb_need_no_pandas(typed: Path) -> None:
-    """It is a quarter of what the adapter would load, and plain DuckDB does without it."""
+    """pandas is a quarter of what the adapter would load, and plain DuckDB does without it."""
     arguments = [sys.executable, "-c", STATEMENTS, typed / "stats", *ASKED["stats"]]
     run = subprocess.run(arguments, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
@@ -218,7 +218,7 @@ _IMPORT = re.compile(
 
 
 def test_programs_in_texts_import_what_is_there() -> None:
-    """What runs in a process of its own stands in a text, where no linter sees that a module has moved."""
+    """Code for another process is in a string, where no linter notices that a module has moved."""
     found: set[tuple[str, str]] = set()
     for text in _texts_where_processes_start():
         for module, names, alone in _IMPORT.findall(text):

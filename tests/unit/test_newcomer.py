@@ -1,4 +1,4 @@
-"""What somebody does first: the lines of the README as pasted, `pruner demo`, and the example table of both."""
+"""A newcomer's first steps: the lines of the README as pasted, `pruner demo`, and the example table of both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without_what_varies(printed: str, folder: Path) -> str:
-    """What is printed, without the place and without times."""
+    """The output, without the path and without times."""
     return re.sub(r"[\d.,]+ ms", "… ms", printed.replace(str(folder.resolve()), "…"))
 
 
@@ -49,7 +49,7 @@ def test_the_lines_of_the_readme_run_as_pasted_and_print_what_it_says(site: Path
     (tmp_path / "empty").mkdir()
     done = ran(site, tmp_path / "empty", "-c", lines)
     assert (done.returncode, done.stderr) == (0, "")
-    # Loading a column takes memory that differs between versions of Arrow.
+    # Loading a column takes an amount of memory that differs between versions of Arrow.
     assert without_what_varies(done.stdout, tmp_path / "empty") == without_what_varies(
         shown, Path("/nowhere")
     )
@@ -94,7 +94,7 @@ def test_the_example_is_the_same_table_everywhere(flights: Path) -> None:
     rows = ds.dataset(flights, partitioning="hive").to_table()
     assert rows.num_rows == 180_000
     assert pc.count_distinct(rows["flight"]).as_py() == 180_000
-    # Sums that any other draw would not have.
+    # Sums that any other random draw would not have.
     sums = {name: pc.sum(rows[name]).as_py() for name in ("delay", "distance", "air_time", "month")}
     assert sums == SUMS
     assert pc.min_max(rows["departure"]).as_py()["min"].isoformat() == "2024-01-01T05:00:00+00:00"
@@ -102,7 +102,7 @@ def test_the_example_is_the_same_table_everywhere(flights: Path) -> None:
 
 @pytest.mark.slow
 def test_a_plan_over_the_example_keeps_what_ranges_cannot_rule_out(flights: Path) -> None:
-    """Found here from the rows themselves: files between whose least and greatest carrier AA is, and so on."""
+    """Computed here from the rows themselves: files between whose smallest and largest carrier AA is, and so on."""
     table = pruner.open_table(str(flights))
     table.create_index("stats", on="*")
     plan = table.plan("carrier = 'AA' AND delay > 60")
@@ -153,7 +153,7 @@ def test_another_name_lists_the_examples(tmp_path: Path) -> None:
 
 
 def test_the_readme_says_what_it_does_not_help_with_before_how_to_install_it() -> None:
-    """With the figures: the page has statements that cannot be pruned, and what they cost."""
+    """With the figures: the page has statements that cannot be pruned, and their cost."""
     top = README.partition("\n## Install\n")[0]
     [told] = re.findall(r"^It does not help with (.*?)\n\n", top, re.MULTILINE | re.DOTALL)
     assert "few or small files" in told

@@ -1,4 +1,4 @@
-"""`make test` is the same run everywhere: what is imported by then, a CI or an earlier failure change no example."""
+"""`make test` is the same run everywhere: earlier imports, a CI or an earlier failure change no example."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_one_of_each_row_is_sampled_at_every_place(one_of: int) -> None:
 def test_quick_leaves_cases_out_and_nothing_else_does(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, brief: bool
 ) -> None:
-    """The items are told to a configuration of their own: the report of this run is not about them."""
+    """The items are reported to a configuration of their own: the report of this run does not include them."""
     monkeypatch.setattr(profiles, "IS_BRIEF", brief)
     left_out: list[pytest.Item] = []
 

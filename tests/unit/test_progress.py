@@ -1,4 +1,4 @@
-"""A build that somebody watches shows how far it is, and every other says nothing."""
+"""A build shows its progress if somebody watches it, and is silent otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project keeps what it promises of its own files: locks without hosts, one version, checks that can be run."""
+"""The project's own files are consistent: locks without hosts, one version, checks that can be run."""
 
 from __future__ import annotations
 

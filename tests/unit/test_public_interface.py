@@ -1,4 +1,4 @@
-"""The names and parameters that programs, adapters and index types rely on are those of a table kept under review."""
+"""The names and parameters that programs, adapters and index types rely on match a table kept under review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which worker runs which tests: files are named that are there, and no worker waits while files are left."""
+"""Which worker runs which tests: the named files exist, and no worker waits while files are left."""
 
 from __future__ import annotations
 

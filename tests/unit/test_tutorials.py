@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITTEN = "http://127.0.0.1:8765"
-"""Where pages have the service."""
+"""The service's address in the pages."""
 SPARK = {"spark.md"}
 SERVED = {"iceberg.md", "spark-without-a-plug-in.md"}
 ELSEWHERE = {"s3.md", "trino.md", *SERVED}
@@ -28,7 +28,7 @@ ELSEWHERE = {"s3.md", "trino.md", *SERVED}
 
 
 def run_blocks(path: Path, known: dict[str, Any] | None = None) -> int:
-    """Run the blocks of a page, with the names that blocks before it made; returns how many there are."""
+    """Run the blocks of a page, with the names that earlier blocks defined; return their number."""
     names: dict[str, Any] = {} if known is None else known
     blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
     printed = ""
@@ -44,13 +44,13 @@ def run_blocks(path: Path, known: dict[str, Any] | None = None) -> int:
 
 
 def without_what_varies(printed: str) -> str:
-    """What a command prints, without the folder that it ran in and without times."""
+    """The output of a command, without the folder that it ran in and without times."""
     in_folder = printed.replace(str(Path.cwd()), "…")
     return re.sub(r"[\d.]+ (s of one core|ms)", r"… \1", in_folder)
 
 
 def run_sh(text: str) -> str:
-    """Run the commands of a block; returns what the last one printed."""
+    """Run the commands of a block; return the output of the last one."""
     output = ""
     for line in text.splitlines():
         words = shlex.split(line)
@@ -64,7 +64,7 @@ def run_sh(text: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a page shows is what a machine prints on which time is never short."""
+    """The pages show the output of a machine that is never short of time."""
     monkeypatch.setattr("pruner.advice.forecast.Pace.is_over", lambda *_: False)
 
 
@@ -76,8 +76,8 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def _run_beside_the_service(name: str, folder: Path) -> tuple[int, int]:
-    """Run the blocks of a page, between which somebody starts the service in another terminal; returns how many there
-    are before and after that.
+    """Run the blocks of a page that has the service started in another terminal in between; return how many there are
+    before and after that.
     """
     before, command, after = (
         (FOLDER / name).read_text(encoding="utf-8").partition("```bash\npruner serve\n```\n")

@@ -139,5 +139,5 @@ def test_no_outcome_that_occurs_is_excluded(
         occurs = [any(OUTCOME_OF[_evaluate(predicate, row)] is outcome for row in rows) for rows in slices]
         assert all(answer[occurs]), (outcome, answer, occurs)
         for position, rows in enumerate(slices):
-            if len(rows) == 1:  # with one row the leaves' bits are exact, and so must be the result
+            if len(rows) == 1:  # with one row the leaves' bits are exact, so the result must be, too
                 assert answer[position] == occurs[position]

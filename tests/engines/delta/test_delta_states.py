@@ -1,4 +1,4 @@
-"""Each version of real Delta tables against what Spark reads: schema, files, rows, and what is known of files."""
+"""Each version of real Delta tables against Spark: schema, files, rows, and what the log says of each file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 MOST_VALUES = 6
-"""Values of a column that are asked about in each state."""
+"""Values of a column that each state is queried with, from each end of their order."""
 
 
 def test_there_are_enough_states(delta_tables: AllTables) -> None:
@@ -101,7 +101,7 @@ def _ordinals(place: int) -> Any:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_rows_in_duckdb(delta_tables: AllTables, name: str) -> None:
-    """The rows of each version, the very values that Spark reads."""
+    """The rows of each version, value for value as Spark reads them."""
     states = delta_states(delta_tables, name)
     given = {f"v{each.version}": {"uri": str(each.root), "as_of": str(each.version)} for each in states}
     with pruner_duckdb.connect(given) as con:
@@ -116,7 +116,7 @@ def test_rows_in_duckdb(delta_tables: AllTables, name: str) -> None:
 
 
 def _padded(state: DeltaState) -> set[str]:
-    """The columns of type CHAR(n): Spark pads what it reads of them, whatever the files hold."""
+    """The columns of type CHAR(n): Spark pads the values that it reads, whatever the files hold."""
     return {
         field["name"]
         for field in state.told()["schema"]["fields"]
@@ -125,7 +125,7 @@ def _padded(state: DeltaState) -> set[str]:
 
 
 def _like(expected: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The types that Spark's rows have, where they are the same thing in DuckDB's."""
+    """The types of Spark's rows, where DuckDB's mean the same."""
     return pa.schema(
         [
             wanted if pa.types.is_timestamp(wanted.type) or pa.types.is_binary(wanted.type) else got
@@ -142,7 +142,7 @@ def _texts(rows: pa.Table, padded: set[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value in a form in which equal ones look alike: maps in order, decimals without zeros at the end."""
+    """A value in a canonical form: maps sorted, decimals without trailing zeros."""
     match value:
         case Decimal():
             return value.normalize()
@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_no_file_is_left_out_that_holds_a_value(delta_tables: AllTables, name: str) -> None:
-    """What the log says of a file never denies a value that Spark reads from it, nor a NULL."""
+    """Statistics in the log never rule out a value, or a NULL, that Spark reads from the file."""
     rules = Semantics(engine="spark", version="3.5.9", zone="UTC", ansi=False)
     for state in delta_states(delta_tables, name):
         snapshot = _opened(state)[1]
@@ -174,10 +174,10 @@ def test_no_file_is_left_out_that_holds_a_value(delta_tables: AllTables, name: s
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_indexes_of_earlier_versions_lose_nothing(delta_tables: AllTables, name: str, tmp_path: Path) -> None:
-    """Indexes that were built some versions ago, and those that were refreshed in between, over each later version.
+    """Indexes built some versions ago, and those refreshed in between, over each later version.
 
-    A table that was opened at the first version and follows the others keeps no file more than one that is opened anew;
-    it may keep fewer, for it knows what commits said of files where a checkpoint has no statistics.
+    A table that was opened at the first version and follows the others never keeps more files than a freshly opened
+    one. It may keep fewer, because it remembers the statistics in commits where a checkpoint has none.
     """
     of = Random(f"{profiles.seed()} {name}")
     states = [each for each in delta_states(delta_tables, name) if each.files()]
@@ -202,7 +202,7 @@ def test_indexes_of_earlier_versions_lose_nothing(delta_tables: AllTables, name:
 
 
 def _advance(state: DeltaState, root: Path) -> None:
-    """Make `root` the table as it was when the version was the newest one."""
+    """Make `root` the table at the version when it was the newest."""
     for path in state.root.rglob("*"):
         relative = path.relative_to(state.root)
         is_log = relative.parts[0] == "_delta_log"
@@ -214,7 +214,7 @@ def _advance(state: DeltaState, root: Path) -> None:
 
 
 def _is_of(name: str, version: int) -> bool:
-    """Whether a file of the log was there at a version; sidecars, which lie below it, are named by none."""
+    """Whether a log file existed at a version; sidecars lie in a subfolder, and their names carry no version."""
     first, *others = (
         each for each in name.split(".") if each.isdigit() or each.startswith("_") or "-" in each
     )
@@ -224,7 +224,7 @@ def _is_of(name: str, version: int) -> bool:
 def _checked(
     table: Table, root: Path, state: DeltaState, asked: list[tuple[Expr, set[str]]]
 ) -> list[set[str]]:
-    """The files that are kept for each of some conditions, all that hold rows among them."""
+    """The files kept for each condition, after checking that they include all files with matching rows."""
     rules = Semantics(engine="spark", version="3.5.9", zone="UTC", ansi=False)
     snapshot = table.snapshot()
     data: Any = snapshot.data.columns
@@ -241,7 +241,7 @@ def _checked(
 
 @cache
 def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
-    """Conditions on single columns, and the files that hold rows for which they are true."""
+    """Conditions on single columns, and the files with rows for which they are true."""
     rows = _rows(state)
     files: list[Any] = rows.column(FILE).to_pylist()
     found: list[tuple[Expr, set[str]]] = []
@@ -276,7 +276,7 @@ def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_rows_are_counted_as_spark_reads_them(delta_tables: AllTables, name: str) -> None:
-    """What is proved of files is the number of their rows, in each version; and where the log has it, it is proved."""
+    """Each proved count is that of Spark's rows, in each version; a record count in the log is always enough."""
     of = Random(name)
     with session() as plain:
         for state in delta_states(delta_tables, name):
@@ -300,13 +300,13 @@ def test_rows_are_counted_as_spark_reads_them(delta_tables: AllTables, name: str
 
 
 def _constant(value: Any, type_: pa.DataType) -> Any:
-    """A value of a row as constants are held: moments are numbers."""
+    """A value of a row in the form that constants have: timestamps are numbers."""
     return pa.scalar(value, type_).value if pa.types.is_timestamp(type_) else value
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None:
-    """As many rows as plain DuckDB finds among those that Spark read. `make fuzz` asks about every state."""
+    """As many rows as plain DuckDB finds among those that Spark read. `make fuzz` covers every state."""
     seed = profiles.seed()
     print(f"seed {seed}")
     of = Random(f"{seed} {name}")
@@ -333,7 +333,7 @@ def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_no_file_is_kept_that_deltalake_leaves_out(delta_tables: AllTables, name: str) -> None:
-    """Random conditions on the columns of which pruner believes all that the log says."""
+    """Random conditions on the columns for which pruner believes everything that the log says."""
     of = Random(f"{profiles.seed()} {name}")
     for state in delta_states(delta_tables, name)[-2:]:
         columns = _believed(state)
@@ -358,9 +358,9 @@ def test_no_file_is_kept_that_deltalake_leaves_out(delta_tables: AllTables, name
 
 
 def _believed(state: DeltaState) -> dict[str, list[str]]:
-    """Constants for the columns whose bounds are taken as they are (docs/delta.md), and which deltalake compares.
+    """Constants for the columns whose bounds are taken unchanged (docs/delta.md), and which deltalake compares.
 
-    Not floats, for NaN; nor long texts, which may have been cut, decimals that a double does not hold, and old dates.
+    Excluded are floats (NaN), long texts (possibly truncated), decimals that do not fit a double, and old dates.
     """
     t, padded = _rows(state), _padded(state)
     found: dict[str, list[str]] = {}
@@ -381,7 +381,7 @@ def _believed(state: DeltaState) -> dict[str, list[str]]:
 
 
 def _columns_with_values(state: DeltaState) -> dict[str, list[str]]:
-    """Constants in SQL for each column that is not nested: values that some row has."""
+    """SQL constants for each column that is not nested: values that occur in its rows."""
     t, padded = _rows(state), _padded(state)
     found: dict[str, list[str]] = {}
     with session() as plain:
@@ -397,7 +397,7 @@ def _columns_with_values(state: DeltaState) -> dict[str, list[str]]:
 
 
 def _condition(of: Random, columns: dict[str, list[str]], depth: int = 2, *, others: bool = True) -> str:
-    """A condition; without `others`, of what every SQL has."""
+    """A condition; without `others`, one that every SQL dialect has."""
     if depth and of.random() < 0.5:
         left, right = (_condition(of, columns, depth - 1, others=others) for _ in range(2))
         return of.choice((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"))
@@ -419,7 +419,7 @@ def _condition(of: Random, columns: dict[str, list[str]], depth: int = 2, *, oth
 
 
 def test_a_kept_table_is_where_it_says(delta_tables: AllTables) -> None:
-    """A clone names the files of the other table by where they are kept."""
+    """A clone refers to the files of its source table by the location where they are kept."""
     for name in ("cloned", "cloned_past"):
         for state in delta_states(delta_tables, name):
             for path in state.files():

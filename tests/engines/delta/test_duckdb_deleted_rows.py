@@ -1,7 +1,7 @@
 """Deleted rows of Delta tables in DuckDB: none is ever shown, whichever files DuckDB leaves out by itself.
 
-Rows are deleted by file and position. Where DuckDB leaves files out it numbers the others anew, so that the number of a
-file would be that of another.
+Rows are deleted by file and position. Where DuckDB leaves files out, it renumbers the rest, so that a file would get
+another file's number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def held_by(table: DeltaLog, path: str) -> pa.Table:
 
 
 def rewritten(table: DeltaLog, path: str, held: pa.Table, **options: Any) -> None:
-    """Write a file of the table anew, and add it to the log with its size."""
+    """Rewrite a file of the table, and add it to the log with its size."""
     pq.write_table(held, table.root / path, **options)
     add = table.files[path].add
     add["size"] = (table.root / path).stat().st_size
@@ -74,7 +74,7 @@ def in_folders(folder: Path) -> DeltaLog:
 
 
 def by_the_log_alone(folder: Path) -> DeltaLog:
-    """The partition values stand in no path."""
+    """Partition values are in the log alone, in no path."""
     table = written(folder, ("p",))
     for path in list(table.files):
         held = table.files.pop(path)
@@ -92,7 +92,7 @@ def below_a_folder_like_a_partition(folder: Path) -> DeltaLog:
 
 
 def of_several_kinds(folder: Path) -> DeltaLog:
-    """Files of three kinds, each of which is a scan of its own."""
+    """Files of three kinds, each of which is a separate scan."""
     table = written(folder)
     for at, path in enumerate(table.files):
         held = held_by(table, path)
@@ -125,7 +125,7 @@ LAYOUTS = (
 
 
 def delete(table: DeltaLog, of: random.Random) -> None:
-    """Delete some rows of most files, all of one file's and none of two."""
+    """Delete some rows of most files, all rows of one file, and none of two."""
     paths = list(table.files)
     of.shuffle(paths)
     some = {path: of.sample(range(300), of.choice([1, 2, 30, 200])) for path in paths[3:]}
@@ -134,7 +134,7 @@ def delete(table: DeltaLog, of: random.Random) -> None:
 
 @pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.__name__)
 def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """A table of which rows are deleted, in pruned DuckDB and in plain DuckDB over all of its rows."""
+    """A table with deleted rows, in pruned DuckDB and in plain DuckDB over all of its rows."""
     layout: Callable[[Path], DeltaLog] = request.param
     table = layout(tmp_path_factory.mktemp("deleted") / "t")
     delete(table, random.Random(layout.__name__))
@@ -240,7 +240,7 @@ def test_deleted_rows_are_read_once_for_a_statement_that_comes_again(tmp_path: P
     query = "SELECT count(*), sum(id) FROM t WHERE x > 1"
     with pruner_duckdb.connect({"t": str(table.root)}) as con:
         before = con.execute(query).fetchall()
-        con.execute(query).fetchall()  # the first statement over a table asks for more
+        con.execute(query).fetchall()  # the first statement over a table reads more
         kept = {path: path.read_bytes() for path in vectors(table)}
         for path in kept:
             path.unlink()
@@ -276,7 +276,7 @@ def test_relations_of_one_statement_over_deleted_rows_can_be_joined(tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.rewriting
 def test_remembered_deleted_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deleted row takes a ninth of what a file does."""
+    """A deleted row takes a ninth of the memory of a file."""
     table = plain(tmp_path / "t")
     table.delete({path: range(100) for path in table.files})  # 1,200 rows of 16 bytes: as much as 128 files
     with pruner_duckdb.connect({"t": str(table.root)}) as con:

@@ -29,7 +29,7 @@ ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathma
 
 
 def same(table: DeltaLog, *queries: str, zone: str = "UTC") -> int:
-    """Hold pruned answers against those of plain DuckDB over all rows; return how many files the last one read."""
+    """Compare pruned answers with those of plain DuckDB over all rows; return how many files the last one read."""
     t, read = table.rows(), 0
     assert t is not None
     with duckdb.connect() as plain, pruner_duckdb.connect({"t": str(table.root)}) as con:
@@ -76,7 +76,7 @@ def test_deleted_rows_are_not_read(deleted: DeltaLog):
 
 @pytest.mark.slow
 def test_rows_are_counted_from_the_log(deleted: DeltaLog):
-    """No file is read where all of its rows meet the condition, whether or not some of them are deleted."""
+    """A file is not read where all of its rows meet the condition, whether or not some of them are deleted."""
     queries = {
         "SELECT count(*) FROM t": 0,
         "SELECT count(*) FROM t WHERE id >= 100": 0,
@@ -86,7 +86,7 @@ def test_rows_are_counted_from_the_log(deleted: DeltaLog):
         "SELECT count(*), max(id) FROM t": 1,
         "SELECT EXISTS (SELECT 1 FROM t WHERE id BETWEEN 100 AND 199)": 1,
     }
-    if duckdb.__version__.startswith("1."):  # which does not tell where a call with FILTER ends
+    if duckdb.__version__.startswith("1."):  # which does not report where a call with FILTER ends
         del queries["SELECT count(*) FILTER (WHERE id < 400), count(*) FROM t"]
     with pruner_duckdb.connect({"t": str(deleted.root)}) as con:
         for query, files in queries.items():
@@ -181,7 +181,7 @@ def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
 
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_a_file_whose_field_ids_contradict_its_names_has_no_records(tmp_path: Path, using: str):
-    """It is kept by every plan that has no statistics of the log, and refused where the column is read."""
+    """Every plan without statistics of the log keeps it, and reading the column is refused."""
     columns = (Column("id", "long", *made_up(1)), Column("v", "long", *made_up(2)))
     table = DeltaLog(tmp_path / "t", columns, mapping="id")
     for at in range(0, 30, 10):
@@ -225,7 +225,7 @@ def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["bitmap", "bloom_filter", "record_index"])
 def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Path, using: str):
-    """The others are merged, and once the column is back, as by RESTORE, the index is built again."""
+    """The others are merged; once the column is back, as after RESTORE, the index is built again."""
     columns = (Column("id", "long", *made_up(1)), Column("v", "string", *made_up(2)))
     table = DeltaLog(tmp_path / "t", columns, mapping="name")
     opened = pruner.open_table(str(table.root))
@@ -285,7 +285,7 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
         [{"p": "a"}, {"p": "b"}, {"p": None}],
         [{"p": "a b%/c=d"}, {"p": "null"}, {"p": "ü"}, {"p": None}],
         [{"p": "1"}, {"p": "01"}, {"p": ""}],
-        [{"p": "__HIVE_DEFAULT_PARTITION__"}, {"p": "a"}],  # a text that is called like the folder of NULL
+        [{"p": "__HIVE_DEFAULT_PARTITION__"}, {"p": "a"}],  # a text equal to the folder name of NULL
     ],
 )
 @pytest.mark.parametrize("mapping", ["", "name"])
@@ -338,7 +338,7 @@ TWICE = {
     "2024-10-27 02:30:00+01:00": "2024-10-27 01:30:00+00",
     "2024-10-27T02:30:00.000000Z": "2024-10-27 02:30:00+00",
 }
-"""Moments by the clocks of Berlin, and which they are for Spark (measured): the earlier one of two."""
+"""Local timestamps in Berlin, and the instants that Spark takes them for (measured): the earlier one of two."""
 
 
 @pytest.mark.sampled(2)
@@ -365,7 +365,7 @@ def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, 
 @pytest.mark.parametrize(
     ("type_", "texts", "values"),
     [
-        # The bytes are those of the text in UTF-8, in Spark as well (measured).
+        # The bytes are the UTF-8 encoding of the text, as in Spark (measured).
         (
             "binary",
             ["a", "ü", "\\x41", "a\\b", "\x01", "'"],
@@ -516,7 +516,7 @@ def test_rows_deleted_by_vectors_are_none_of_the_native_scan(deleted: DeltaLog):
 @pytest.mark.slow
 @NEEDS_EXTENSION
 def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A table that rests is not asked for again, and each kind of commit shows in the next statement."""
+    """An unchanged table is not asked for again, and each kind of commit shows in the next statement."""
     table = plain(tmp_path)
     asked_for: list[str] = []
     bind = TableAnswers._bind  # pyright: ignore[reportPrivateUsage]
@@ -547,7 +547,7 @@ def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeyp
     (path,) = table.append(numbers(500, 600))
     reads(3)
     until(rests)
-    # The newest commit is another one: the log was made anew in its place.
+    # The newest commit is another one: its file was deleted and written again.
     table.commit_file(table.version).unlink()
     table.version -= 1
     del table.files[path]
@@ -658,7 +658,7 @@ def random_value(of: random.Random, type_: str, base: int) -> Any:
     if type_ == "boolean":
         return number % 2 == 0
     if type_ in ("double", "float"):
-        # No NaN: by the statistics of row groups that Arrow writes, DuckDB itself loses rows that have it.
+        # No NaN: by the row group statistics that Arrow writes, DuckDB itself loses rows with NaN.
         return of.choice([float(number), number + 0.1, number + 0.1, -0.0])
     if type_ == "date":
         return datetime(2024, 1, 1, tzinfo=UTC).date() + timedelta(days=number)

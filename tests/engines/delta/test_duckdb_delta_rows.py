@@ -1,4 +1,4 @@
-"""What Delta's protocol says of the rows in data files, held against what DuckDB reads through pruner."""
+"""What Delta's protocol says of the rows in data files, compared with what DuckDB reads through pruner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ID = Column("id", "long")
 
 @contextmanager
 def asked(table: DeltaLog) -> Iterator[Callable[[str], list[Any]]]:
-    """A function from a query to its rows: questions to one state of a table share a connection."""
+    """A function from a query to its rows; queries of one state of a table share a connection."""
     with pruner_duckdb.connect({"t": str(table.root)}) as con:
         con.execute("SET TimeZone = 'UTC'")
         yield lambda query: con.execute(query).fetchall()
@@ -40,12 +40,12 @@ def answers(table: DeltaLog, query: str) -> list[Any]:
 
 
 def rewritten(table: DeltaLog, path: str, rows: pa.Table, **options: Any) -> None:
-    """Write a file of the table anew with other columns; the log of before stays."""
+    """Rewrite a file of the table with other columns; its log entry stays."""
     pq.write_table(rows, table.root / path, **options)
 
 
 def with_fields(table: DeltaLog, *fields: dict[str, Any], **settings: str) -> None:
-    """Give the table a schema as it is written in the log."""
+    """Give the table a schema in the form that the log has."""
     metadata = table.metadata()
     metadata["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
     metadata["metaData"]["configuration"] |= settings
@@ -62,7 +62,7 @@ def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
 def test_columns_of_files_that_the_table_does_not_have_are_hidden(
     tmp_path: Path, mapping: str, *, deletes: bool
 ):
-    """Of the change data feed and of row tracking; they are none of the index's either."""
+    """Those of the change data feed and of row tracking; the index has none of them either."""
     column = Column("id", "long", *made_up(1)) if mapping else ID
     settings = {
         "delta.enableChangeDataFeed": "true",
@@ -92,7 +92,7 @@ def test_columns_of_files_that_the_table_does_not_have_are_hidden(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("deletes", [False, True])
 def test_partition_values_are_those_of_the_log_where_files_hold_others(tmp_path: Path, *, deletes: bool):
-    """Tables that Iceberg can read have the values in their files too; the log is what counts."""
+    """Tables that Iceberg can read have the values in their files too; those of the log count."""
     table = DeltaLog(
         tmp_path / "t", (ID, Column("p", "long")), partitioned=("p",), features=("deletionVectors",)
     )
@@ -134,7 +134,7 @@ def test_a_column_that_a_file_lacks_is_null_and_not_its_default(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_columns_with_rules_for_writers_are_columns(tmp_path: Path):
-    """Identity, generation, invariants, constraints: what holds of new rows need not hold of those that are there."""
+    """Identity, generation, invariants, constraints: what new rows must meet need not hold for existing ones."""
     table = DeltaLog(tmp_path / "t", (ID, Column("n", "integer"), Column("g", "date")))
     rows = {"id": [1, 2], "n": pa.array([-5, None], pa.int32()), "g": [date(2024, 1, 1), None]}
     table.append(pa.table(rows))
@@ -159,7 +159,7 @@ def test_columns_with_rules_for_writers_are_columns(tmp_path: Path):
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd", "brotli"])
 def test_every_codec_and_both_kinds_of_pages(tmp_path: Path, codec: Any, version: Any):
-    """Of data files and of checkpoints, whatever `delta.parquet.compression.codec` says."""
+    """In data files and in checkpoints, whatever `delta.parquet.compression.codec` says."""
     settings = {"delta.parquet.compression.codec": "snappy", "delta.parquet.format.version": "1.0.0"}
     table = DeltaLog(tmp_path / "t", (ID, Column("v", "string")), configuration=settings)
     rows = [
@@ -182,7 +182,7 @@ def test_every_codec_and_both_kinds_of_pages(tmp_path: Path, codec: Any, version
 
 @pytest.mark.slow
 def test_types_in_each_form_that_files_may_have_them_in(tmp_path: Path):
-    """Decimals as integers and as bytes, moments as INT96, lists of two levels: one table, a file of each form."""
+    """Decimals as integers and as bytes, timestamps as INT96, two-level lists: one table with a file of each form."""
     listed = {"type": "array", "elementType": "long", "containsNull": True}
     table = DeltaLog(tmp_path / "t", (ID,))
     with_fields(
@@ -243,7 +243,7 @@ WIDE = [
 def test_values_of_files_from_before_a_type_was_widened(
     tmp_path: Path, old: str, new: str, values: list[Any], *, deletes: bool
 ):
-    """They are converted, also inside of structs, arrays and maps, and are found by conditions on the new type."""
+    """They are converted, also inside structs, arrays and maps, and conditions on the new type find them."""
     table = DeltaLog(tmp_path / "t", (ID,), features=("typeWidening", "timestampNtz", "deletionVectors"))
     paths = table.append(*[pa.table({"id": [0]})] * 2)
     held, count = pa.array(values, Column("c", old).arrow().type), len(values)
@@ -327,7 +327,7 @@ def test_numbers_as_partition_values(tmp_path: Path):
 
 
 def test_void_columns_are_left_out(tmp_path: Path):
-    """As in Spark, where a table is read: nothing can be read of them."""
+    """As when Spark reads a table: they have no readable values."""
     table = DeltaLog(tmp_path / "t", (ID,))
     table.append(pa.table({"id": [1]}))
     inner = {"type": "struct", "fields": [field("x", "long"), field("u", "void")]}
@@ -353,7 +353,7 @@ PARTITIONS = [
 def test_partition_values_from_before_a_type_was_widened(
     tmp_path: Path, old: str, new: str, texts: list[str]
 ):
-    """The log goes on to have them as texts of the former type."""
+    """The log still has them as texts of the former type."""
     table = DeltaLog(tmp_path / "t", (ID, Column("p", old)), ("p",), features=("typeWidening",))
     for at, text in enumerate(texts):
         table.append(pa.table({"id": [at]}), values={"p": text})

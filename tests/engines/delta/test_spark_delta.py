@@ -1,4 +1,4 @@
-"""Delta tables in Spark: what is scanned, and what Delta itself goes on doing."""
+"""Delta tables in Spark: what is scanned, and what is left to Delta itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.spark
 
 TARGET = "Delta itself finds the files of the target"
 ROW = ("id", "concat('n', id * 7 % 80)", "id * 7 % 80", "CAST(id DIV 40 AS INT)")
-"""Eight files of ten rows; in each the names and numbers reach from one end to the other."""
+"""Eight files of ten rows; in each, names and numbers span nearly the whole range."""
 
 
 def _made(spark: SparkSession, path: Path, **properties: object) -> DeltaWriter:
@@ -54,7 +54,7 @@ def _indexed(table: DeltaWriter) -> DeltaWriter:
 
 @pytest.fixture(scope="module")
 def written(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DeltaWriter:
-    """What tests have copies of: Spark takes seconds to write the table, and its log names no place."""
+    """The original that tests copy: Spark takes seconds to write the table, and its log contains no absolute path."""
     return _made(delta, tmp_path_factory.mktemp("written") / "numbers", enableDeletionVectors=True)
 
 
@@ -116,7 +116,7 @@ def test_a_file_is_read_where_delta_s_statistics_leave_all(table: DeltaWriter, w
 
 
 def test_a_scan_that_asks_for_more_than_was_prepared_gets_more(table: DeltaWriter) -> None:
-    """Delta prepares files for filters; what asks with fewer of them means other files."""
+    """Delta prepares files for given filters; a scan with fewer filters needs other files."""
     frame = WAYS["read"](table).where("id > 70")
     assert len(rows_of(frame)) == 9
     assert files_scanned(frame) == [1]
@@ -168,7 +168,7 @@ def test_joins_and_subqueries(table: DeltaWriter) -> None:
 
 
 def test_rows_that_vectors_delete_stay_deleted(table: DeltaWriter) -> None:
-    """The record of a file is of more rows than it has left: it is kept, and shows nothing."""
+    """The record of a file covers more rows than it has left: the file is kept, and yields none of the deleted ones."""
     table.sql("DELETE FROM {t} WHERE number IN (33, 34)")
     assert any(file.name.startswith("deletion_vector") for file in table.path.iterdir())
     plain = table.spark.read.format("delta").load(str(table.path))
@@ -178,11 +178,11 @@ def test_rows_that_vectors_delete_stay_deleted(table: DeltaWriter) -> None:
 
 
 def test_a_scan_is_planned_as_of_the_version_that_it_reads(table: DeltaWriter) -> None:
-    """What Delta has prepared is of a version, and the plan is of no other, whatever was committed since."""
+    """Delta prepares a scan for one version, and the plan is for the same one, whatever was committed since."""
     spark = table.spark
     frame = pruner_spark.read(spark, table.path).where("number = 33")
     java_frame: Any = frame._jdf
-    java_frame.queryExecution().optimizedPlan()  # from here on it is of the first version
+    java_frame.queryExecution().optimizedPlan()  # from here on it reads the first version
     expected = unordered(rows_of(spark.read.format("delta").load(str(table.path)).where("number = 33")))
     table.sql("DELETE FROM {t} WHERE number = 33", "OPTIMIZE {t}")
     found = _read(frame)
@@ -218,7 +218,7 @@ def test_a_table_that_was_made_anew_is_not_pruned_by_the_other_s_files(
 
 
 def test_renamed_and_exchanged_columns(delta: SparkSession, tmp_path: Path) -> None:
-    """Names of the log's own in files and statistics; a name can be another column's later."""
+    """Files and statistics use the log's physical names; a name can later belong to another column."""
     table = _indexed(_made(delta, tmp_path / "mapped", columnMapping_mode="name"))
     table.sql(
         "ALTER TABLE {t} RENAME COLUMN number TO former",
@@ -252,7 +252,7 @@ def test_delta_s_own_answers_and_dynamic_pruning_stay(delta: SparkSession, tmp_p
 
 
 def test_statements_that_change_rows(written: DeltaWriter, tmp_path: Path) -> None:
-    """Their sources are pruned; which files of the target they change is Delta's own to find, and it is said so."""
+    """Their sources are pruned; Delta itself finds the files of the target to change, and the scan says so."""
     delta, pruned = written.spark, _indexed(_copy(written, tmp_path / "pruned"))
     plain = _copy(written, tmp_path / "plain")
     source = _indexed(_made(delta, tmp_path / "source"))
@@ -299,7 +299,7 @@ def test_a_shallow_clone_reads_files_of_the_other_table(table: DeltaWriter, tmp_
 
 
 def test_no_pruning_while_delta_s_skipping_is_off(table: DeltaWriter) -> None:
-    """Delta prepares no scan then, so that there is none to prune."""
+    """Delta prepares no scan then, so there is none to prune."""
     with settings(table.spark, {"spark.databricks.delta.stats.skipping": "false"}):
         before = pruner_spark.last_plans(table.spark)
         pruner_spark.read(table.spark, table.path)
@@ -325,7 +325,7 @@ def test_without_delta_it_is_said_what_to_add(table: DeltaWriter, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["clustered", "vectors", "mapped_by_name", "widened", "cloned"])
 def test_kept_tables_by_their_statistics(delta: SparkSession, delta_tables: AllTables, name: str) -> None:
-    """As many files are left out as by Delta itself: its listing is the same with and without."""
+    """As many files are left out as by Delta itself: its listing is the same with and without pruner."""
     root = delta_tables.path(name)
     plain = delta.read.format("delta").load(str(root))
     column = plain.columns[0]
@@ -348,7 +348,7 @@ REARRANGED = (
 
 
 def test_indexes_follow_a_table_that_is_rearranged(written: DeltaWriter, tmp_path: Path) -> None:
-    """Built by Spark; asked after each statement as they are then, and after a refresh by Spark."""
+    """Spark builds the indexes; they are queried after each statement, before and after a refresh by Spark."""
     delta, table = written.spark, _copy(written, tmp_path / "numbers")
     ours = pruner.open_table(table.path)
     ours.create_index("names", on=["name", "number"], using="bitmap", run=delta)
@@ -357,14 +357,14 @@ def test_indexes_follow_a_table_that_is_rearranged(written: DeltaWriter, tmp_pat
         _check_conditions(table)
         ours.refresh(run=delta)
         assert ours.verify() == [], statement
-        # A file of which a vector deletes the row holds it still, as far as records say.
+        # A file whose matching row a vector deletes still holds it, according to its record.
         doubtful = int(ours.snapshot().data.has_deletes.sum())
         for condition, files in _check_conditions(table).items():
             assert files <= ours.plan(condition).kept <= files + doubtful, (statement, condition)
 
 
 def _check_conditions(table: DeltaWriter) -> dict[str, int]:
-    """DuckDB finds the rows that Delta does; return how many files hold some."""
+    """Check that DuckDB finds the rows that Delta does; return how many files hold some."""
     plain = table.spark.read.format("delta").load(str(table.path))
     rows = plain.selectExpr("*", "_metadata.file_path AS file").collect()
     files: dict[str, int] = {}
@@ -384,7 +384,7 @@ Contradict = Callable[[pa.Schema], pa.Schema]
 
 
 def _with_ids(change: Callable[[dict[str, int]], dict[str, int | None]]) -> Contradict:
-    """Gives the columns of a file other field ids; `change` is given those that they have."""
+    """Give the columns of a file other field ids; `change` gets the current ones."""
 
     def changed(schema: pa.Schema) -> pa.Schema:
         ids = change({field.name: int((field.metadata or {})[FIELD_ID]) for field in schema})
@@ -424,7 +424,7 @@ CONTRADICTIONS: dict[str, Contradict] = {
 
 
 def _read_plainly(table: DeltaWriter) -> list[tuple[Any, ...]] | None:
-    """What Spark reads, None where it refuses."""
+    """What Spark reads, or None where it refuses."""
     table.forget()
     with settings(table.spark, {"spark.sql.parquet.fieldId.read.enabled": "true"}):
         try:
@@ -438,7 +438,7 @@ def _read_plainly(table: DeltaWriter) -> list[tuple[Any, ...]] | None:
 def test_field_ids_that_contradict_the_names_are_refused_in_duckdb(
     delta: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark goes by the ids in the files, or refuses them; DuckDB is given files by names, and indexes go by these."""
+    """Spark uses the ids in the files, or refuses them; DuckDB and the indexes match columns by name."""
     table = DeltaWriter(delta, tmp_path / "t").create(
         "id BIGINT, number BIGINT, s STRUCT<a: INT, b: INT>", columnMapping_mode="id"
     )

@@ -1,7 +1,7 @@
 """Random conditions on a Delta table in Spark: no file with a match is left out, and none stays that Delta drops.
 
-Spark says once which rows match all of them, over rows that no statistics are asked about; then each is planned, and
-the files that its scan is left with are held against it.
+Spark evaluates all of them once, over rows without statistics; then each is planned, and the files that are left in
+its scan are compared with those of the matching rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 FILES, ROWS = 12, 8
 AT_ONCE = 50
-"""Conditions that one query is asked about: a line of code for each, compiled together."""
+"""Conditions per query: each is an expression, and all are compiled together."""
 
 ROW = (
     "id",
@@ -79,7 +79,7 @@ WRAPPED = {
 
 @dataclass(frozen=True)
 class Kept:
-    """A table with an index, its rows with their files, and the files' names: all, and those with days before 1582."""
+    """A table with an index, its rows with their files, its files, and those of them with days before 1582."""
 
     table: DeltaWriter
     truth: DataFrame
@@ -99,7 +99,7 @@ def kept(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     pruner.open_table(table.path).create_index("some", on=["k", "s"], using="bitmap")
     frame = delta.read.format("delta").load(str(table.path))
     rows = frame.selectExpr("*", f"_metadata.file_path AS {FILE}")
-    # Rows that are here: whatever Delta or Parquet could skip by, they are no longer in its files.
+    # In-memory rows, detached from the table's files: neither Delta nor Parquet can skip any.
     truth = delta.createDataFrame(rows.collect(), rows.schema).coalesce(1)
     data: Any = pruner.open_table(table.path).snapshot().data.columns
     files = [placed(uri, table.path) for uri in data.column("base_file").to_pylist()]
@@ -122,7 +122,7 @@ def _written(delta: SparkSession, path: Path) -> DeltaWriter:
 
 
 def condition(random: Random, depth: int = 2) -> str:
-    """Return a condition: comparisons, NULL tests, lists, patterns, and what joins them."""
+    """Return a condition: comparisons, NULL tests, lists, patterns, and combinations of them."""
     if depth and random.random() < 0.5:
         left, right = condition(random, depth - 1), condition(random, depth - 1)
         return random.choice((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"))
@@ -154,7 +154,7 @@ def test_conditions_lose_nothing_and_keep_no_more_than_delta(kept: Kept) -> None
 
 
 def _matching(kept: Kept, conditions: list[str]) -> list[set[str]]:
-    """The files that hold a row for which each condition is true."""
+    """The files with a row for which each condition is true."""
     columns = [f"({text}) AS c{number}" for number, text in enumerate(conditions)]
     rows = [
         (placed(row[0], kept.table.path), row[1:]) for row in kept.truth.selectExpr(FILE, *columns).collect()
@@ -174,18 +174,18 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
         if scan.plan is not None:
             planned = {file for file, is_kept in zip(kept.files, scan.plan.kept_mask, strict=True) if is_kept}
             assert matching <= planned, f"{text} loses {sorted(matching - planned)}"
-            more = planned - left  # which are planned and listed by Delta
+            more = planned - left  # which are planned, and listed by Delta
             more = more and more - _beyond(kept, text)
             assert not more, f"{text}: Delta itself leaves out {sorted(more)}"
 
 
 def _beyond(kept: Kept, text: str) -> set[str]:
-    """The files of which Delta knows more than pruner may believe (docs/delta.md).
+    """The files that pruner may keep though Delta leaves them out, because Delta believes more (docs/delta.md).
 
-    Delta evaluates a cast of partition values: of what nothing prunes, it knows as much. It believes bounds before
-    1582, which may be of another calendar, and that a file whose greatest number is none has no NaN, which is so for
-    Spark's statistics alone: here any file may have one. Pruner decides for each comparison by itself whether its row
-    has NaN, so that those are read which Delta reads where some of the numbers are NaN.
+    Delta evaluates casts of partition values: here the cast is replaced by one that prunes nothing. It believes bounds
+    before 1582, which may be of another calendar, and that a file whose maximum is not NaN holds no NaN, which is true
+    of Spark's statistics alone: here any file may hold one. Pruner decides for each comparison separately whether its
+    row has NaN, so it also reads the files that Delta reads where some of the numbers are NaN.
     """
     text = text.replace("CAST(p AS INT)", f"CAST({UNPRUNED} AS INT)")
     found = kept.early if names_column(text, "day") else set[str]()
@@ -195,12 +195,12 @@ def _beyond(kept: Kept, text: str) -> set[str]:
 
 
 def names_column(text: str, name: str) -> bool:
-    """Whether a condition names a column; no literal has such a word in it."""
+    """Whether a condition names a column; no literal contains it as a word."""
     return re.search(rf"\b{name}\b", text) is not None
 
 
 def variants(text: str, pattern: str, *values: str) -> Iterator[str]:
-    """Yield a condition with each of the words that a pattern finds as each of some values."""
+    """Yield a condition with every match of a pattern replaced by each of the values, in all combinations."""
     parts = re.split(rf"\b{pattern}\b", text)
     for chosen in product(values, repeat=len(parts) - 1):
         yield "".join(map(add, parts, (*chosen, "")))

@@ -24,11 +24,11 @@ from tests.support.duckdb.ways import is_native, native_reads_are
 Rows = list[tuple[Any, ...]]
 
 BEFORE_2 = duckdb.__version__.startswith("1.")
-"""Whether this is the older of the two versions of DuckDB that are tested (`make check-matrix`)."""
+"""Whether this is the older of the two tested versions of DuckDB (`make check-matrix`)."""
 
 
 def described(description: Any) -> list[tuple[str, str]]:
-    """Names and types of a result. In names made of subqueries, DuckDB 1.5 writes types in two ways."""
+    """Names and types of a result. In names derived from subqueries, DuckDB 1.5 writes types in two ways."""
     return [
         (name.replace('"', "").replace(", ", ",") if BEFORE_2 else name, type_)
         for name, type_, *_ in description or ()
@@ -36,13 +36,13 @@ def described(description: Any) -> list[tuple[str, str]]:
 
 
 def is_left_to_1_5(statement: str) -> bool:
-    """Whether metadata answers a statement in DuckDB 2.0 alone: 1.5 does not tell where a call with FILTER ends."""
+    """Whether metadata answers a statement in DuckDB 2.0 only: 1.5 does not tell where a call with FILTER ends."""
     return BEFORE_2 and "filter" in statement.lower()
 
 
 @contextmanager
 def every_side_is_read(seen: Counter[str] | None = None) -> Iterator[None]:
-    """Let the keys of a side of a join be read however little they may leave out; counts for how many statements."""
+    """Read the keys of a join's side however little they may leave out; counts the statements for which it happens."""
     counted: Counter[str] = Counter() if seen is None else seen
     narrowed = SmallSides.narrowed
 
@@ -70,14 +70,14 @@ def write_tree(root: Path, files: Mapping[str, str]) -> Path:
     for name, query in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and renamed: a path with signs of patterns in it is not for COPY to interpret.
+        # Written beside and renamed: COPY must not interpret a path with glob characters in it.
         writer.execute(f"COPY ({query}) TO '{root.parent}/part.tmp' (FORMAT parquet)")
         (root.parent / "part.tmp").rename(path)
     return root
 
 
 def flights_query(number: int) -> str:
-    """Rows of one file: ids, times and prices follow each other from file to file; delays have NULLs."""
+    """Rows of one file: ids, times and prices increase from file to file; delays have NULLs."""
     start = number * FLIGHTS_PER_FILE
     return f"""
         SELECT i::INTEGER AS id,
@@ -93,7 +93,7 @@ def flights_query(number: int) -> str:
 
 
 def write_flights(root: Path) -> Path:
-    """Twelve files of fifty rows in three hive-style partitions, one file after the other."""
+    """Twelve files of fifty rows, in turn in one of three hive-style partitions."""
     for name, content in _flights().items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def write_flights(root: Path) -> Path:
 
 @cache
 def _flights() -> Mapping[str, bytes]:
-    """The files of flights by their paths, made once in a process: hundreds of tests begin with them."""
+    """The files of flights by path, made once per process: hundreds of tests begin with them."""
     queries = {
         f"region={REGIONS[n % 3]}/part-{n:02d}.parquet": flights_query(n) for n in range(FLIGHTS_FILES)
     }
@@ -150,17 +150,17 @@ def oracle(tables: Mapping[str, Path], setup: Sequence[str] = ()) -> duckdb.Duck
 
 
 def answer(connection: Any, sql: str, parameters: Any = None) -> Rows:
-    """All rows in an order that no plan changes: through `execute` with parameters, else through `sql`."""
+    """All rows, sorted independently of the plan: through `execute` with parameters, else through `sql`."""
     if parameters is not None:
         return sorted(connection.execute(sql, parameters).fetchall(), key=repr)
-    # By way of Arrow: DuckDB fetches timestamps with a zone through a package that need not be there.
+    # Through Arrow: DuckDB fetches timestamps with a zone through a package that may be missing.
     table = connection.sql(sql).to_arrow_table()
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
 
 
 @cache
 def native_kept() -> Mapping[str, tuple[int, ...]]:
-    """How many files the scans of statements read with the native scan, where that is another number."""
+    """How many files the scans of statements read with the native scan, where the number differs."""
     found = {_key(each.text): each.behind("=>") for each in spec.cases("native_scan.txt")}
     return {sql: tuple(map(int, kept.removeprefix("none").split())) for sql, kept in found.items()}
 
@@ -172,7 +172,7 @@ def _key(sql: str, parameters: Any = None) -> str:
 
 
 class Compared:
-    """Runs statements pruned and by the oracle."""
+    """Runs statements on the pruned side and on the oracle."""
 
     def __init__(self, pruned: pruner_duckdb.Connection, full: duckdb.DuckDBPyConnection) -> None:
         self.pruned = pruned
@@ -184,7 +184,7 @@ class Compared:
         self.full.execute(statement)
 
     def kept(self, sql: str, parameters: Any = None) -> tuple[int, ...]:
-        """Assert that both sides give the same rows; return how many files each scan read, as in the text."""
+        """Assert that both sides give the same rows; return how many files each scan read, in the order of the text."""
         self.pruned.last_plans.clear()
         assert answer(self.pruned, sql, parameters) == answer(self.full, sql, parameters), sql
         return tuple(scan.kept for scan in self.pruned.last_plans)
@@ -194,8 +194,9 @@ class Compared:
     ) -> None:
         """Assert that both sides give the same rows, how many files each scan reads, and the one reason for it.
 
-        With the native scan scans are told as they start, in no order of the text. What DuckDB answers without a scan
-        is not told, and what it learns before a scan starts prunes: `tests/spec/native_scan.txt` has what differs.
+        The native scan reports scans as they start, not in the order of the text. It does not report what DuckDB
+        answers without a scan, and what DuckDB learns before a scan starts prunes: `tests/spec/native_scan.txt` lists
+        the differences.
         """
         found = self.kept(sql, parameters)
         if is_native():

@@ -52,7 +52,7 @@ def test_maintenance_equals_a_rebuild_from_zero(spark: SparkSession, tmp_path: P
 
 
 def _check(spark: SparkSession, table: pruner.Table, path: Path, index_uri: Path) -> None:
-    """The entries are those of an index made from nothing, and the rows those that Spark finds."""
+    """The entries are those of an index built from scratch, and the rows those that Spark finds."""
     anew = pruner.open_table(str(path), index_uri=str(index_uri))
     anew.create_index("bits", on=COLUMNS, using="bitmap")
     assert list(table.inspect("bits", positions=100)) == list(anew.inspect("bits", positions=100))
@@ -86,7 +86,7 @@ def test_keys_are_those_of_rfc_92(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_java_reads_the_bitmaps(spark: SparkSession, tmp_path: Path) -> None:
-    """The portable format: Java's RoaringBitmap (Spark brings it) finds the same rows, in containers of every kind."""
+    """The portable format: Java's RoaringBitmap (Spark ships it) finds the same rows, in containers of every kind."""
     jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     sets = [
         [],

@@ -27,7 +27,7 @@ def test_a_copy_on_write_table(hudi_table: Callable[[str], Path]) -> None:
     created = output("sql", f"CREATE INDEX stats ON '{table}' (*)")
     assert created["refresh"]["indexed"] == 6
     report = output("plan", table, "--where", "fare BETWEEN 1000 AND 1002")
-    # The upsert gave rows 1 and 2 these fares, in two files; row 0 has none, as every fifth.
+    # The upsert gave rows 1 and 2 these fares, in two files; row 0 has none, like every fifth row.
     assert (report["kept"], report["total"]) == (2, 6)
     select = "SELECT id FROM trips WHERE fare BETWEEN 1000 AND 1002 ORDER BY id"
     answer = output("query", select, "--table", f"trips={table}")
@@ -52,7 +52,7 @@ def test_slices_with_logs_are_listed_with_them(hudi_table: Callable[[str], Path]
     created = output("sql", f"CREATE INDEX stats ON '{table}' (fare)")
     assert (created["refresh"]["indexed"], created["refresh"]["uncoverable"]) == (6, 0)
     assert output("plan", table, "--where", "fare = -1")["kept"] == 0
-    # An update of row 3 to this fare stands in a log file alone.
+    # The update of row 3 to this fare is in a log file alone.
     result = CliRunner().invoke(app, ["plan", str(table), "--where", "fare = 1003", "--files", "kept"])
     (line,) = result.stdout.splitlines()[1:]
     select = "SELECT id, fare FROM trips WHERE fare = 1003"

@@ -20,7 +20,7 @@ COMPARED_TYPES = ("int", "bigint", "string", "boolean", "decimal", "date", "floa
 
 
 def compared_columns(read: Read) -> list[str]:
-    """Columns whose values Spark and DuckDB hand out as the same Python objects."""
+    """Columns whose values Spark and DuckDB return as the same Python objects."""
     return [
         name
         for name, kind in read.types.items()
@@ -29,9 +29,7 @@ def compared_columns(read: Read) -> list[str]:
 
 
 def comparable(value: Any) -> Any:
-    """Floats by their bits; integers as text, because Spark makes text of a partition column that a key
-    generator rounded.
-    """
+    """Floats by their bits; integers as text, as Spark returns a partition column rounded by a key generator."""
     if isinstance(value, float):
         return struct.pack("d", value)
     return str(value) if type(value) is int else value

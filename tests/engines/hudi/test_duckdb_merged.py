@@ -1,8 +1,8 @@
 """Slices with log files in DuckDB: the rows of Spark's snapshot read, or a refusal in one sentence, never a wrong row.
 
-Every table of the two catalogs of fixtures is read whole, with its meta columns, now and as of each instant of
-its timeline. What is read whole is then the oracle for every kind of filter, by way of a native table of
-DuckDB's with its optimizer off: the filters go through Arrow and hudi-rs, which must not change what they mean.
+Every table of the catalogs of fixtures is read whole, with its meta columns, and most of them as of each instant of
+their timelines, too. Such a read is then the oracle for every kind of filter, by way of a native table of DuckDB's
+with its optimizer off: the filters go through Arrow and hudi-rs, which must not change what they mean.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ REFUSED = {
     "mor_postgres_debezium_payload_v9": "no partial update mode FILL_UNAVAILABLE",
     "mor_mysql_debezium_payload_v9": "Multiple ordering fields",
 }
-"""Tables that hudi-rs does not merge as Hudi does, and what the refusal says (docs/merge-on-read.md)."""
+"""Tables that hudi-rs does not merge as Hudi does, and the text of the refusal (docs/merge-on-read.md)."""
 
 
 @pytest.fixture(scope="module")
 def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
-    """The path of a table of either catalog; read-only."""
+    """The path of a table of any of the catalogs; read-only."""
     catalogs = (
         merging_tables(start_session),
         nested_tables(start_session),
@@ -195,7 +195,7 @@ def test_answers_from_metadata_are_those_over_the_merged_rows(
         con.execute("SET TimeZone = 'UTC'")
         con.execute("CREATE TABLE native AS SELECT * FROM t")
         types = {column: type_ for column, type_, *_ in con.execute("DESCRIBE native").fetchall()}
-        # Without those that are no scalars, and Hudi's own columns, which are texts.
+        # Without columns that are not scalar, and without Hudi's own, which are texts.
         plain = {n: t for n, t in types.items() if not re.search(r"\[|\(\w+ |_hoodie", f"{t} {n}")}
         for _ in range(examples(15)):
             condition, only = (_condition(rng, con, plain) for _ in range(2))
@@ -214,7 +214,7 @@ def test_answers_from_metadata_are_those_over_the_merged_rows(
 
 
 def _condition(rng: random.Random, con: pruner_duckdb.Connection, types: dict[str, str]) -> str:
-    """A condition on a column by a value that it has, or by NULL."""
+    """A condition on a column, with one of its values or with NULL."""
     column = rng.choice(list(types))
     values = con.native.execute(f'SELECT DISTINCT "{column}"::VARCHAR FROM native ORDER BY ALL').fetchall()
     value = rng.choice(values or [(None,)])[0]
@@ -259,7 +259,7 @@ def test_a_session_that_finds_no_python_objects_is_told_so(
 
 
 def connection(root: Path, scratch: Path, **options: Any) -> pruner_duckdb.Connection:
-    """A connection to a table that is indexed beside its kept files."""
+    """A connection to a table whose index is stored apart from the kept files."""
     index = str(scratch / "index")
     pruner.open_table(str(root), index_uri=index).create_index("stats", on="*", if_not_exists=True)
     con = pruner_duckdb.connect({"t": {"uri": str(root), "index_uri": index, **options}})
@@ -273,7 +273,7 @@ def spark_rows(read: Read) -> Rows:
 
 
 def duckdb_rows(con: pruner_duckdb.Connection, text: str, columns: list[str]) -> Rows:
-    """Rows as sorted tuples of comparable values, by way of Arrow."""
+    """Rows as sorted tuples of comparable values, through Arrow."""
     found = con.sql(text).to_arrow_table().select(columns).to_pylist()
     return sorted((tuple(comparable(row[name]) for name in columns) for row in found), key=repr)
 

@@ -1,7 +1,7 @@
 """The statements of `tests/spec/statements.txt` over Hudi tables: copy-on-write and merge-on-read, versions 6 and 9.
 
-Expected rows: what Spark's snapshot read gave, and DuckDB over those with its optimizer off. What log files hold
-lies within the values of their slices, so slices with logs are pruned just as well.
+Expected rows: those of Spark's snapshot read, queried by DuckDB with its optimizer off. The values in log files lie
+within those of their slices, so slices with logs are pruned just as well.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CATEGORIES = tuple(dict.fromkeys(case.category for case in all_cases() if case.category != "shape"))
-"""Those that name their columns: Hudi's tables have columns of their own, too."""
+"""The categories whose statements name their columns: Hudi's tables have columns of their own, too."""
 
 STATED = tuple(name for name in HUDI_VARIANTS if not name.endswith("_v8"))
-"""To pruner files of version 8 are those of version 9: `test_hudi_listing.py` has both."""
+"""To pruner, files of version 8 are like those of version 9: `test_hudi_listing.py` has both."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_spark_reads_the_rows_of_the_other_formats(variant: Path) -> None:
 
 @pytest.fixture(scope="module")
 def expected(variants: KeptTables, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Rows]:
-    """Expected rows of a case, worked out once: the test above shows that Spark reads one and the same rows."""
+    """Expected rows of a case, computed once: the test above shows that Spark reads the same rows from each variant."""
     folder = tmp_path_factory.mktemp("expected")
     tables = {table: f"{variants.path('cow_v9')}/expected/{table}/*.parquet" for table in TABLES}
 

@@ -1,4 +1,4 @@
-"""Hudi's own indexes over record keys: look-ups against what Hudi reads, and its bloom filters against Hudi's code."""
+"""Hudi's own indexes over record keys: lookups against what Hudi reads, and its bloom filters against Hudi's code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _kept(pinned: pruner.PinnedSnapshot, predicate: str) -> set[str]:
 
 @pytest.mark.parametrize("name", list(BUILDERS))
 def test_every_key_is_found(name: str, indexed: KeptTables, tmp_path: Path) -> None:
-    """Where no file has logs, in exactly its file group; elsewhere bloom filters leave that and those with logs."""
+    """Without logs, in exactly its file group; elsewhere bloom filters leave that group and those with logs."""
     path = indexed.path(name)
     pinned = pruner.open_table(path, index_uri=str(tmp_path / "index")).snapshot()
     with_logs = {entry.file_id for entry in pinned.slices if entry.log_files}
@@ -96,7 +96,7 @@ def test_spark_reads_no_more_than_with_hudis_own_skipping(
             pruner_spark.read(spark, path).where(predicate),
             _with_skipping(spark, path).where(predicate),
         )
-        # As text: NaN is in them, which equals nothing.
+        # As text: the rows contain NaN, which equals nothing.
         assert repr(unordered(rows_of(ours))) == repr(
             unordered(rows_of(spark_snapshot(spark, path).where(predicate)))
         )
@@ -106,7 +106,7 @@ def test_spark_reads_no_more_than_with_hudis_own_skipping(
 
 
 def test_a_key_that_was_inserted_twice_is_found_twice(spark: SparkSession, tmp_path: Path) -> None:
-    """hudi#17767: `insert` looks for no key. Hudi's own look-up by its record index loses one of the rows."""
+    """hudi#17767: `insert` does not look keys up. Hudi's own lookup by its record index loses one of the rows."""
     writer = HudiWriter(spark, tmp_path / "t", metadata=True, options=KEY_INDEXES)
     schema = "id INT, city STRING, ts BIGINT"
     for ids in (range(6), range(3, 9)):
@@ -123,7 +123,7 @@ def test_a_key_that_was_inserted_twice_is_found_twice(spark: SparkSession, tmp_p
 
 
 def test_a_late_deletion_takes_a_key_out_of_hudis_index(spark: SparkSession, tmp_path: Path) -> None:
-    """The row is newer than its deletion and stays; Hudi's own look-up by its record index does not find it."""
+    """The row is newer than its deletion and stays; Hudi's own lookup by its record index does not find it."""
     writer = HudiWriter(spark, tmp_path / "t", table_type="MERGE_ON_READ", metadata=True, options=KEY_INDEXES)
     schema = "id INT, city STRING, ts BIGINT, _hoodie_is_deleted BOOLEAN"
     for ids in (range(0, 6, 2), range(1, 6, 2)):
@@ -136,7 +136,7 @@ def test_a_late_deletion_takes_a_key_out_of_hudis_index(spark: SparkSession, tmp
 
 
 def test_update_leaves_keys_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """What lets columns of a key stand for it (HUDI-8823): no statement parts a row's key from its columns."""
+    """Why the columns of a key can stand for it (HUDI-8823): no statement separates a row's key from its columns."""
     writer = HudiWriter(spark, tmp_path / "t", metadata=True, options=KEY_INDEXES)
     writer.insert(written(spark, [(1, "rome", 1)], "id INT, city STRING, ts BIGINT"))
     spark.sql(f"CREATE TABLE keyed_by_id USING hudi LOCATION '{writer.path}'")

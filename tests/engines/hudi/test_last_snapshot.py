@@ -1,4 +1,4 @@
-"""The last snapshot in the metadata table: a cold open starts from it and comes to the same as a listing, or lists."""
+"""The last snapshot in the metadata table: a cold open resumes from it and yields what a listing does, or lists."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = (
 
 
 class Listings:
-    """Counts how often a Hudi table was listed in full."""
+    """Count how often a Hudi table was listed in full."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -87,7 +87,7 @@ def test_a_cold_open_follows_from_what_was_kept(
 def test_a_table_may_be_moved_with_what_was_kept(
     hudi_tables: KeptTables, tmp_path: Path, listings: Listings
 ) -> None:
-    """T7: HUDI-8371: nothing that is kept says where the table lies."""
+    """T7: HUDI-8371: nothing that is kept contains the table's location."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     indexed(path)
     moved = tmp_path / "elsewhere" / "other name"
@@ -161,7 +161,7 @@ def test_what_cannot_be_used_is_listed(
 def test_what_another_version_kept_is_listed(
     hudi_tables: KeptTables, tmp_path: Path, listings: Listings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another version may take other slices for settled."""
+    """Another version may consider other slices settled."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     indexed(path)
     monkeypatch.setattr(saved_looks, "__version__", "9.9.9")

@@ -1,4 +1,4 @@
-"""Where keys are in merge-on-read tables: in the file groups in which Spark's snapshot read finds them."""
+"""Locations of keys in merge-on-read tables: the file groups in which Spark's snapshot read finds them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.spark.oracle import spark_snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark  # which builds the tables once for each machine
+pytestmark = pytest.mark.spark  # which builds the tables once per machine
 
 ABSENT = 10**6
 NAMES = [each for each in [*table_names("mor_.*"), *BUILDERS] if each not in REFUSED]
@@ -36,9 +36,9 @@ def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -
 
 
 def _in_any_version(path: Path, table: pruner.Table) -> set[int]:
-    """The keys of all versions of all rows, deleted ones among them."""
+    """The keys of all versions of all rows, including deleted ones."""
     rows = (row for entry in table.snapshot().slices for row in union_rows(path, entry))
-    return {row["id"] for row in rows if row["id"] is not None}  # a partial update names its key elsewhere
+    return {row["id"] for row in rows if row["id"] is not None}  # a partial update stores its key elsewhere
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "no_meta_fields" not in each])
@@ -75,7 +75,7 @@ def test_keys_of_tables_whose_rows_do_not_tell_their_files(
 
 
 def test_keys_of_base_files_whose_rows_do_not_tell_their_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Without Hudi's own columns Spark still says from which file a row came."""
+    """Without Hudi's own columns, Spark still reports the file of each row."""
     options = {"hoodie.populate.meta.fields": "false"}
     writer = HudiWriter(spark, tmp_path / "t", options=options)
     for ids in (range(6), range(6, 12)):

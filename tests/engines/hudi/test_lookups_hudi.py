@@ -1,7 +1,7 @@
-"""Look-ups of record keys while real Hudi tables change: merge-on-read, time travel, refreshes, compaction.
+"""Lookups of record keys while real Hudi tables change: merge-on-read, time travel, refreshes, compaction.
 
-What the slices hold is read without any code of ours. Record indexes and bitmaps, here read page by page, keep exactly
-the slices that hold a key and those that they do not cover; bloom filters keep one other at most.
+The slices are read without any of pruner's code. Record indexes and bitmaps, here read page by page, keep exactly the
+slices that hold a key and those that they do not cover; bloom filters keep at most one other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.tables.snapshot import FileSlice
 
-pytestmark = pytest.mark.spark  # which builds the tables once for each machine
+pytestmark = pytest.mark.spark  # which builds the tables once per machine
 
 OPTIONS = {"bloom_filter": {"fpp": "0.0001"}, "record_index": {}, "bitmap": {}}
 TABLES = ("mor_v6", "mor_v8", "mor_v9", "mor_compacted_v8", "mor_rolled_back_v9", "cow_clustered_v9")
@@ -37,12 +37,12 @@ def using(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def place(entry: FileSlice) -> Place:
-    """A slice by the names of its files, which are the same wherever the table lies."""
+    """A slice by the names of its files, which do not depend on the table's location."""
     return Path(entry.base_file or "").name, tuple(Path(log).name for log in entry.log_files)
 
 
 def holders(path: Path, pinned: PinnedSnapshot) -> dict[int, set[Place]]:
-    """The slices that hold each key, in whatever version of its row."""
+    """The slices that hold each key, in any version of its row."""
     found: dict[int, set[Place]] = {}
     for entry in pinned.slices:
         for row in union_rows(path, entry):
@@ -55,7 +55,7 @@ def kept(pinned: PinnedSnapshot, predicate: str) -> set[Place]:
 
 
 def check(path: Path, pinned: PinnedSnapshot, using: str) -> set[Place]:
-    """Look every key up; returns the slices that are not covered."""
+    """Look every key up; return the slices that are not covered."""
     uncovered = kept(pinned, f"id = {ABSENT}")
     expected = holders(path, pinned)
     total = 0
@@ -83,7 +83,7 @@ def test_keys_are_found_after_every_commit_and_at_every_instant(
         if count == 1:
             table.create_index("keys", on="id", using=using, options=OPTIONS[using])
         else:
-            check(path, table.snapshot(), using)  # what the commit brought is not covered yet
+            check(path, table.snapshot(), using)  # the commit's additions are not covered yet
             table.refresh()
         uncovered = check(path, table.snapshot(), using)
         assert len(uncovered) <= len(table.snapshot().slices) - table.status().indexes[0].covered

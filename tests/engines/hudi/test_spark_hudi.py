@@ -65,7 +65,7 @@ def test_values_that_an_update_moved_into_logs_are_found(
     frame = pruner_spark.read(spark, path)
     scans = [_same(frame, spark_snapshot(spark, path), predicate) for predicate in PREDICATES]
     assert all(scan.total == len(pruner.open_table(path).snapshot().slices) for scan in scans)
-    # With a compaction pending in version 6 nothing is settled, so that nothing can be proved (rules R4 and R6).
+    # With a pending compaction in version 6 nothing is settled, so nothing can be proved (rules R4 and R6).
     assert any((scan.files_dropped or 0) > 0 for scan in scans) == ("pending" not in name)
 
 
@@ -91,7 +91,7 @@ def test_read_optimized_reads_base_files(spark: SparkSession, hudi_table: Callab
 def test_time_travel_does_not_use_what_came_later(
     spark: SparkSession, hudi_table: Callable[[str], Path], name: str
 ) -> None:
-    """Trap T4: before the upsert nothing had a fare of 1000."""
+    """Trap T4: before the upsert, no row had a fare of 1000."""
     path = hudi_table(name)
     _index(path)
     for instant in completed(path, "commit", "deltacommit"):
@@ -103,7 +103,7 @@ def test_time_travel_does_not_use_what_came_later(
 def test_a_frame_older_than_the_table_keeps_its_rows_and_is_still_pruned(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Trap T4: commits after the frame was resolved; it reads the old slices, by the evidence of those."""
+    """Trap T4: commits after the frame was resolved; it reads the old slices, by the records of those."""
     writer = HudiWriter(spark, tmp_path / "t")
     writer.insert(trips(spark, range(12)))
     _index(writer.path)
@@ -144,7 +144,7 @@ def test_a_compaction_between_planning_and_running_loses_nothing(spark: SparkSes
 def test_a_clean_between_planning_and_running_loses_nothing(
     spark: SparkSession, tmp_path: Path, listed: bool
 ) -> None:
-    """Whether Hudi had listed the table before or not: what is gone is gone as it is without pruner."""
+    """Whether or not Hudi had listed the table before: deleted files have the same effect as without pruner."""
     writer = HudiWriter(spark, tmp_path / "t")
     writer.insert(trips(spark, range(12)))
     _index(writer.path)
@@ -161,7 +161,7 @@ def test_a_clean_between_planning_and_running_loses_nothing(
 
 
 def _outcome(frame: DataFrame) -> Any:
-    """The rows of a query, or that a file of it is gone."""
+    """The rows of a query, or that one of its files is gone."""
     try:
         return unordered(rows_of(frame.select("id", "fare")))
     except Py4JJavaError as error:
@@ -191,7 +191,7 @@ def test_rows_of_a_commit_after_the_index_are_found(spark: SparkSession, tmp_pat
 def test_incremental_and_change_reads_pass_through(
     spark: SparkSession, tmp_path: Path, format_: str, reason: str
 ) -> None:
-    """By `read`, `prune` and `sql`: the same rows, none of them pruned, and the reason recorded."""
+    """Through `read`, `prune` and `sql`: the same rows, none of them pruned, and the reason recorded."""
     changes = {
         "hoodie.table.cdc.enabled": "true",
         "hoodie.table.cdc.supplemental.logging.mode": "data_before_after",
@@ -224,7 +224,7 @@ def test_incremental_and_change_reads_pass_through(
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path: Path, kind: Any) -> None:
-    """The rows to change come from a query over the table; of a target with a record key MERGE INTO reads no rows."""
+    """The rows to change come from a query over the table; MERGE INTO reads no rows of a target with a record key."""
     writer = HudiWriter(spark, tmp_path / "t", 9, kind)
     writer.insert(trips(spark, range(12)))
     writer.upsert(trips(spark, range(3), ts=2, fare=1000))
@@ -235,7 +235,7 @@ def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path:
         pruner_spark.sql(spark, "UPDATE changed_t SET seats = 9 WHERE id = 1 AND fare >= 1000")
         pruner_spark.sql(spark, "DELETE FROM changed_t WHERE id = 0")
         update, delete = new_scans(spark, before)
-        # berlin 0 3 6 9, paris 1 4 7 10, rome 2 5 8 11; of what the UPDATE wrote Hudi's own statistics know the ids.
+        # berlin 0 3 6 9, paris 1 4 7 10, rome 2 5 8 11; Hudi's own statistics have the ids that the UPDATE wrote.
         assert [(update.kept, update.reason), (delete.kept, delete.reason)] == [(1, None), (1, None)]
         before = pruner_spark.last_plans(spark)
         pruner_spark.sql(
@@ -254,7 +254,7 @@ def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path:
 
 
 def test_names_of_the_catalog_travel_in_time(spark: SparkSession, hudi_table: Callable[[str], Path]) -> None:
-    """Trap T4, in SQL: TIMESTAMP AS OF reads the slices of then."""
+    """Trap T4, in SQL: TIMESTAMP AS OF reads the slices of that instant."""
     path = hudi_table("cow_v9")
     _index(path)
     spark.sql(f"CREATE TABLE travelled USING hudi LOCATION '{path.as_uri()}'")
@@ -283,7 +283,7 @@ def test_scans_say_that_hudi_s_own_skipping_is_off(spark: SparkSession, tmp_path
 
 
 def test_a_column_that_schema_on_read_widened_prunes(spark: SparkSession, tmp_path: Path) -> None:
-    """Files from before hold INT where the table says BIGINT now: every value and its order stayed."""
+    """Older files hold INT where the table now has BIGINT: the values and their order are unchanged."""
     writer = HudiWriter(spark, tmp_path / "t", 9)
     writer.insert(trips(spark, range(6)))
     with settings(spark, SCHEMA_ON_READ):
@@ -321,10 +321,10 @@ RENAMED = {  # conditions, and the partitions whose file groups stay
 def test_columns_that_schema_on_read_renamed_prune_in_later_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """`fare` became `price`, `seats` was dropped and made anew: berlin, paris and rome are from before.
+    """`fare` became `price`, `seats` was dropped and added again: berlin, paris and rome are from before.
 
-    Spark with schema-on-read takes `price` there from `fare` and has no `seats`. Without it, and in DuckDB, both come
-    by name.
+    With schema-on-read, Spark reads `price` there from `fare` and has no `seats`. Without it, and in DuckDB, both are
+    matched by name.
     """
     writer = HudiWriter(spark, tmp_path / "t", 9)
     writer.insert(trips(spark, range(6)))
@@ -352,7 +352,7 @@ def test_columns_that_schema_on_read_renamed_prune_in_later_files(
 
 
 def _renamed_rows(spark: SparkSession, path: Path, predicate: str) -> list[int]:
-    """The ids that a condition finds, pruned and unpruned, with the file groups of `RENAMED` read."""
+    """The ids that a condition finds, pruned and unpruned, where the scan keeps the file groups in `RENAMED`."""
     before = pruner_spark.last_plans(spark)
     frame = pruner_spark.read(spark, path).where(predicate).select("id")
     found = sorted(row.id for row in frame.collect())

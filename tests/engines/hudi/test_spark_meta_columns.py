@@ -1,4 +1,4 @@
-"""Conditions on Hudi's meta columns in Spark: they reach the plan, no row is lost, and no more is read than by Hudi."""
+"""Conditions on Hudi's meta columns in Spark: they reach the plan, lose no row, and read no more than Hudi does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "tr
 CHOSEN = ("id", *META_COLUMNS)
 
 LOST_BY_HUDI = ("cow_composite_v9", "_hoodie_record_key")
-"""Hudi 1.2.0 itself finds no row by a composite key: what it reads is no measure there."""
+"""Hudi 1.2.0 itself finds no row by a composite key, so its reads are no measure there."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_own_indexes_over_meta_columns_serve(
 def _kept_as_proved(
     scan: pruner_spark.Scan, rows: Rows, column: str, is_possible: Callable[[list[str]], bool]
 ) -> None:
-    """Check that a scan kept the file groups whose values allow it; logs hold old versions of rows, too."""
+    """Check that a scan kept the file groups whose values allow it; logs also hold old versions of rows."""
     assert scan.plan is not None
     assert column in next(line for line in scan.explain().splitlines() if line.startswith("predicate"))
     groups: dict[str, list[str]] = {}
@@ -120,7 +120,7 @@ def test_a_table_without_meta_columns_is_read_without_them(
 def test_no_more_is_read_than_by_hudis_own_skipping(
     name: str, spark: SparkSession, indexed: AllTables
 ) -> None:
-    """Without an index of pruner's: what Hudi's metadata table knows of its meta columns serves."""
+    """Without an index of pruner's, plans use what Hudi's metadata table knows of the meta columns."""
     path = indexed.path(name)
     plain, frame = spark_snapshot(spark, path).cache(), pruner_spark.read(spark, path)
     rows = rows_of(plain.select(*CHOSEN))
@@ -134,7 +134,7 @@ def test_no_more_is_read_than_by_hudis_own_skipping(
             if found != unordered(rows_of(plain.where(condition).select(*CHOSEN))):
                 assert (name, column) == LOST_BY_HUDI
                 continue
-            # Hudi believes what it knows of log files; where that has cost rows, the plan says why it does not.
+            # Hudi believes what it knows of log files; where that has lost rows, the plan says why pruner does not.
             doubted = name.startswith("mor") and "note: index hudi." in scan.explain()
             assert (scan.kept or 0) <= sum(files_scanned(by_hudi)) or doubted, condition
     plain.unpersist()

@@ -1,4 +1,4 @@
-"""Hudi tables that Spark reads and pruner does not, which are read as they are, and partitions that are not there."""
+"""Hudi tables that Spark reads and pruner does not, which are read unpruned, and partitions that do not exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOOTSTRAPPED = "is a bootstrapped Hudi table, whose data lies elsewhere"
 
 @pytest.fixture
 def bootstrapped(spark: SparkSession, tmp_path: Path) -> Path:
-    """A table over Parquet files that lie beside it, with one upsert of its own."""
+    """A table over Parquet files beside it, with one upsert of its own."""
     source, path = tmp_path / "source", tmp_path / "t"
     trips(spark, range(12)).write.partitionBy("city").parquet(str(source))
     options = {
@@ -70,7 +70,7 @@ def test_a_bootstrapped_table_is_read_as_it_is(
     assert unordered(rows_of(spark.table("boot").select("id", "city", "seats", "fare", "ts"))) == expected
     keys = spark.createDataFrame([(1,)], "id INT")
     assert _unpruned(spark, lambda: pruner_spark.read_with_keys(spark, path, keys), BOOTSTRAPPED) == expected
-    # A configuration that knows the table tells of queries by other names, too.
+    # With a configuration that has the table, queries by other names give the reason, too.
     config = tmp_path / "pruner.toml"
     config.write_text(f'[tables.boot]\nuri = "{path}"\n', encoding="utf-8")
     monkeypatch.setenv("PRUNER_CONFIG", str(config))
@@ -92,7 +92,7 @@ def test_a_bootstrapped_table_is_read_as_it_is(
 def test_what_neither_reads_is_an_error_in_the_users_words(
     before: str, after: str, reason: str, spark: SparkSession, hudi_table: Callable[[str], Path]
 ) -> None:
-    """Unless Spark reads it, the refusal is what is raised; with an index beside the table it is said of any query."""
+    """Unless Spark reads the table, the refusal is raised; with an index beside it, any query reports the refusal."""
     path = hudi_table("cow_v9")
     plain = spark_snapshot(spark, path)
     rows_of(plain)
@@ -160,7 +160,7 @@ def test_a_partition_that_is_not_there_has_the_size_that_hudi_says(
 def test_for_a_partition_that_is_not_there_no_plan_is_made(
     folders: tuple[str, ...], missing: tuple[str, ...], present: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A plan looks for changes in all folders first, which takes longer than Spark takes for the whole query."""
+    """A plan first checks all folders for changes, which takes longer than Spark's whole query."""
     for number, folder in enumerate(folders):
         (tmp_path / "t" / folder).mkdir(parents=True)
         pq.write_table(pa.table({"id": [number, number + 10]}), tmp_path / "t" / folder / "0.parquet")
@@ -189,7 +189,7 @@ def test_for_a_partition_that_is_not_there_no_plan_is_made(
 def test_a_path_of_another_partition_that_hudi_cannot_parse_costs_no_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A date with slashes before another column: Hudi finds its partitions by a prefix, and cannot parse all."""
+    """A date with slashes before another column: Hudi finds its partitions by a prefix, and cannot parse them all."""
     generator = {
         "hoodie.datasource.write.slash.separated.date.partitioning": "true",
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.CustomKeyGenerator",

@@ -69,7 +69,7 @@ def table(lake: IcebergLake, request: pytest.FixtureRequest) -> Any:
 
 @lru_cache(maxsize=1)
 def _plain(metadata_location: str) -> duckdb.DuckDBPyConnection:
-    """A plain DuckDB over all rows of a state of a table: reading them takes PyIceberg longer than all else here."""
+    """Plain DuckDB over all rows of a state of a table: reading them with PyIceberg takes longer than all else here."""
     plain = duckdb.connect()
     plain.execute("SET TimeZone = 'Asia/Kathmandu'")
     return keep(plain, StaticTable.from_metadata(metadata_location).scan().to_arrow())
@@ -125,7 +125,7 @@ def evolved(lake: IcebergLake) -> Any:
 
 
 def _renamed(table: Any, numbers: range) -> pa.Table:
-    """Rows of the evolved table: two columns have changed their names, and one is another one."""
+    """Rows of the evolved table: two columns have swapped names, and one is a different column."""
     written: dict[Any, str] = {"x": "name", "name": "x"}
     schema = table.schema().as_arrow()
     columns = {
@@ -270,7 +270,7 @@ def test_a_column_that_its_partition_alone_has_is_filled_in(
 def test_records_of_a_column_that_its_partition_alone_has_deny_no_value(
     lake: IcebergLake, tmp_path: Path
 ) -> None:
-    """Engines fill the column in from the partition: a file without it is no file of NULLs."""
+    """Engines fill the column in from the partition: a file without it is not a file of NULLs."""
     made = lake.create("filled", "identity")
     made.append(rows(made, range(4)))
     values = made.scan().to_arrow().column("number").to_pylist()
@@ -293,7 +293,7 @@ def test_records_of_a_column_that_its_partition_alone_has_deny_no_value(
 
 @pytest.mark.slow
 def test_equality_keeps_the_files_of_the_buckets_of_its_values(lake: IcebergLake, tmp_path: Path) -> None:
-    """Also where the number of buckets and the column's type changed; nothing else follows from a bucket."""
+    """Also where the number of buckets and the column's type changed; a bucket implies nothing else."""
     made = lake.create("bucketed", "buckets")
     made.append(rows(made, range(2 * ROWS)))
     with made.update_schema() as schema:

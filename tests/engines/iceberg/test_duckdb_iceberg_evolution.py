@@ -1,4 +1,4 @@
-"""Iceberg tables of files that another writer made: DuckDB returns the rows of a scan that skips nothing."""
+"""Iceberg tables of files from another writer: DuckDB returns the rows of a scan that skips nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES: list[list[tuple[int, float | None, str | None]]] = [
     [(8, None, None)],
     [(9, 2.0, "zz")],
 ]
-"""Rows of files of which PyIceberg finds one value of each partition field, by their statistics."""
+"""Rows of files for which PyIceberg derives one value of each partition field from their statistics."""
 
 CONDITIONS = (
     "p IS NULL",
@@ -83,7 +83,7 @@ def _added(folder: Path, mode: str, statistics: bool) -> Any:
 def test_partition_values_that_were_made_of_statistics_hide_no_row(
     tmp_path: Path, mode: str, statistics: bool
 ) -> None:
-    """Such a value is that of a file with NULLs beside it, and NULL of one with NaN, or without statistics."""
+    """Such a value comes from a file that also has NULLs; it is NULL for a file with NaN, or without statistics."""
     made = _added(tmp_path, mode, statistics)
     opened = pruner.open_table(made.metadata_location)
     with duckdb.connect() as plain, pruner_duckdb.connect({"t": opened}) as pruned:
@@ -119,7 +119,7 @@ def test_maps_of_files_that_were_added_are_read(tmp_path: Path) -> None:
 
 
 def _shifted(values: Any) -> list[Any]:
-    """Days of a zone three hours behind."""
+    """Days in a zone three hours behind."""
     return [(value - timedelta(hours=3) - EPOCH).days for value in values.to_pylist()]
 
 
@@ -147,7 +147,7 @@ WHEN = (
 
 
 class Wrong(NamedTuple):
-    """What a writer has got wrong; `kept` are the files that have to stay for the last condition, of `total`."""
+    """What a writer got wrong; `kept` is the number of files, of `total`, that must stay for the last condition."""
 
     type: iceberg.IcebergType
     transform: Callable[[], transforms.Transform[Any, Any]]
@@ -194,7 +194,7 @@ WRONG = {
 def test_partition_values_that_a_writer_got_wrong_hide_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: str
 ) -> None:
-    """Bounds that go beyond a partition belie it; without bounds, zero and short texts say less than they seem to."""
+    """Bounds outside a partition contradict it; without bounds, zero and short texts say less than they seem to."""
     case = WRONG[name]
     made, transform = _partitioned(tmp_path, case.type, case.transform(), mode)
     type_ = pa.string() if isinstance(transform.result_type(case.type), iceberg.StringType) else pa.int32()
@@ -214,7 +214,7 @@ def test_partition_values_that_a_writer_got_wrong_hide_no_row(
 
 
 def _partitioned(folder: Path, type_: iceberg.IcebergType, transform: Any, mode: str) -> tuple[Any, Any]:
-    """An empty table of one column, `v`, and the transform by which it is partitioned."""
+    """An empty table with one column, `v`, and the transform that partitions it."""
     made = IcebergLake(folder).catalog.create_table(
         "ns.wrong",
         Schema(iceberg.NestedField(1, "v", type_, required=False)),
@@ -228,7 +228,7 @@ def _partitioned(folder: Path, type_: iceberg.IcebergType, transform: Any, mode:
 def test_infinity_that_a_partition_has_as_zero_hides_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Trino 483 writes it so, and reads the column from the partition; DuckDB reads it from the file, as indexes do."""
+    """Trino 483 writes it so, and reads the column from the partition; DuckDB and indexes read it from the file."""
     transform = transforms.IdentityTransform()
     made, _ = _partitioned(tmp_path, iceberg.DoubleType(), transform, mode)
     monkeypatch.setattr(
@@ -259,7 +259,7 @@ def test_infinity_that_a_partition_has_as_zero_hides_no_row(
 
 
 def test_texts_cut_within_a_character_hide_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a text is no UTF-8, which PyIceberg cannot write: the bytes are put into the manifest afterwards."""
+    """Such a text is not UTF-8, which PyIceberg cannot write: the bytes are put into the manifest afterwards."""
     made, transform = _partitioned(tmp_path, iceberg.StringType(), transforms.TruncateTransform(3), "none")
     monkeypatch.setattr(
         type(transform),

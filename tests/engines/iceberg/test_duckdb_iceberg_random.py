@@ -1,7 +1,7 @@
 """Random conditions on Iceberg tables in DuckDB: the rows that match are those of a scan that skips nothing.
 
-Tables are of every transform, and each has had columns renamed, dropped, added again and promoted, another spec, and
-rows deleted. Half of the tables have indexes beside them.
+The tables use every transform, and each has had columns renamed, dropped, added again and promoted, its spec changed,
+and rows deleted. Half of the tables have indexes beside them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LITERALS = {
     "box.b": ("'b3'", "'b90'", "'c'"),
     "added": ("1", "119", "30"),
 }
-"""Values to compare columns with, which lie inside, outside and at the ends of what files hold."""
+"""Values to compare columns with: inside, outside and at the ends of the ranges in the files."""
 
 WRAPPED = {
     "key_": ("key_ % 7", "key_ + 1", "key_::VARCHAR::INTEGER"),
@@ -85,7 +85,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: Path) -> None:
-    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` runs so many of them in all."""
+    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` runs that many of them in all."""
     number = list(SPECS).index(spec)
     random = Random(profiles.seed() + number)
     table = changed(lake, spec, 1 + number % 2)
@@ -94,7 +94,7 @@ def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: 
         opened.create_index("names", "name", "bitmap")
         opened.create_index("blooms", ["key_", "number"], "bloom_filter")
         opened.create_index("all", "*", "column_stats")
-    count = max(12, -(-profiles.examples(140) // len(SPECS)))  # fewer tell nothing of the share
+    count = max(12, -(-profiles.examples(140) // len(SPECS)))  # fewer say nothing about the share
     conditions = [_condition(random) for _ in range(count)]
     seen: list[tuple[int, int]] = []
     with pruner_duckdb.connect({"t": opened}) as pruned, duckdb.connect() as plain:
@@ -114,7 +114,7 @@ def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: 
 
 
 def _matching(plain: duckdb.DuckDBPyConnection, conditions: Sequence[str]) -> list[list[int]]:
-    """The keys of the rows for which each condition is true, of a scan of all rows."""
+    """The keys of the rows for which each condition is true, from a scan of all rows."""
     columns = ", ".join(f"coalesce(list(key_) FILTER (WHERE {text}), [])" for text in conditions)
     found = plain.execute(f"SELECT {columns} FROM t").fetchone()
     assert found is not None

@@ -1,4 +1,4 @@
-"""Iceberg tables by the names of a catalog: PyIceberg's catalogs of SQL and of REST, configured as PyIceberg is."""
+"""Iceberg tables by their names in a catalog: PyIceberg's SQL and REST catalogs, configured as for PyIceberg."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _Rest(BaseHTTPRequestHandler):
-    """What the REST protocol says of tables, for reading: the table as a SQL catalog has it."""
+    """The part of the REST protocol that reads tables: each table as a SQL catalog has it."""
 
     lake: IcebergLake
     lent: dict[str, str]
@@ -97,7 +97,7 @@ def lake(tmp_path: Path) -> IcebergLake:
 
 @pytest.fixture
 def uri(lake: IcebergLake, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How the name of a table begins, with a catalog that the environment names: of SQL unless told otherwise."""
+    """The prefix of a table's name, with a catalog that the environment names: SQL unless the test says otherwise."""
     kind = getattr(request, "param", "sql")
     with _rest(lake, {}) as url:
         monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", kind)
@@ -134,7 +134,7 @@ def test_each_commit_in_the_catalog_is_seen(lake: IcebergLake, uri: str) -> None
         assert opened.snapshot().id == first
         made.append(rows(made, range(ROWS, 2 * ROWS)))
         made.append(rows(made, range(2 * ROWS, 3 * ROWS)))
-        # n * 7 - 60, of no multiple of 5
+        # n * 7 - 60, where n is no multiple of 5
         assert _ids(con, "number = 178") == [34]
         assert _kept(con) == (1, 3)  # by metrics
         absent = [n * 7 - 59 for n in (3, 28, 53)]
@@ -147,7 +147,7 @@ def test_each_commit_in_the_catalog_is_seen(lake: IcebergLake, uri: str) -> None
         with made.update_schema() as schema:
             schema.rename_column("number", "count")
         assert _ids(con, "count = 3") == [9]
-        assert len(opened.plan(f"count = {absent[0]}").files) == 0  # by the index of before
+        assert len(opened.plan(f"count = {absent[0]}").files) == 0  # by the index from before
 
 
 @pytest.mark.slow
@@ -206,12 +206,12 @@ def test_the_configuration_names_a_table_of_a_catalog(
     path.write_text(f'[tables."web.events"]\nuri = "{uri}/ns/t"\nindex_uri = "beside"\n', encoding="utf-8")
     config = load(path)
     assert Catalog({}, config).open("web.events").index_uri == f"{tmp_path}/beside"
-    # The place as such is opened as the configuration says.
+    # The location itself is opened as the configuration says.
     assert Catalog({}, config).open(f"{uri}/ns/t").index_uri == f"{tmp_path}/beside"
     with running_service(path) as url:
         monkeypatch.setenv("PYICEBERG_CATALOG__OURS__TYPE", "rest")
         monkeypatch.setenv("PYICEBERG_CATALOG__OURS__URI", f"{url}/iceberg")
-        # The service is a catalog itself, which plans over that table.
+        # The service is itself a catalog, which plans over that table.
         served = load_catalog("ours", type="rest", uri=f"{url}/iceberg").load_table("web.events")
         assert served.scan(row_filter="id < 3").to_arrow().column("id").to_pylist() == [0, 1, 2]
         made.append(rows(made, range(ROWS, 2 * ROWS)))
@@ -249,7 +249,7 @@ def test_spark_reads_the_newest_state_by_the_name(lake: IcebergLake, uri: str, s
         ids = range(start, start + 10)
         made.append(pa.table({"id": ids, "number": [each * 10 for each in ids]}))
         assert pruner_spark.read(session, f"{uri}/ns/t").count() == start + 10
-    # Of 155, which no row has, metrics would keep a file.
+    # No row has 155, but metrics would keep a file for it.
     pruner.open_table(f"{uri}/ns/t").create_index("numbers", "number", "bloom_filter")
     for number, expected, kept in ((150, [15], 1), (155, [], 0)):
         found = pruner_spark.read(session, f"{uri}/ns/t").where(f"number = {number}").select("id").collect()
@@ -265,7 +265,7 @@ def test_whether_there_are_indexes_over_a_table_of_a_catalog(lake: IcebergLake, 
     assert not defines_indexes(f"{uri}/ns/t")
     pruner.open_table(f"{uri}/ns/t").create_index("numbers", "number", "bloom_filter")
     assert defines_indexes(f"{uri}/ns/t")
-    # The same indexes, whichever way the table is opened.
+    # The same indexes, however the table is opened.
     by_file = pruner.open_table(lake.catalog.load_table("ns.t").metadata_location)
     assert [each.name for each in by_file.indexes()] == ["numbers"]
 
@@ -337,7 +337,7 @@ def test_properties_of_a_catalog_lead_to_the_store(kind: str) -> None:
     root, properties, expected = _STORES[kind]
     found = store_options(root, properties)
     assert found == expected
-    open_store(root, found)  # knows all of these options
+    open_store(root, found)  # which knows all of these options
 
 
 @pytest.mark.parametrize("name", ["s3.role-arn", "client.profile-name", "s3.proxy-uri"])

@@ -1,4 +1,4 @@
-"""Columns of Iceberg tables with a default for rows of before they were added (version 3 of the format)."""
+"""Columns of Iceberg tables with a default for rows written before they were added (version 3 of the format)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEFAULTS: dict[str, tuple[str, str, Any]] = {
     "b": ("BOOLEAN", "false", True),
     "r": ("BINARY", "X'00'", "00ff5c27"),
 }
-"""Columns: their type, a value that is written, and the default as JSON has it."""
+"""Columns: their type, a value that is written, and the default in JSON."""
 CONDITIONS = (
     "true",
     "i = 7",
@@ -115,7 +115,7 @@ def test_rows_of_before_a_column_was_added_have_its_default(
             1.0,
             4,
         )
-    # Of four files two are of before: what they stand for is not in the manifests, nor in records.
+    # Two of the four files are older than the columns: their defaults are not in the manifests, nor in records.
     assert [len(opened.plan(each).ordinals) for each in ("i = 7", "i = 6", "i = 9", "i IS NULL")] == [
         2,
         3,
@@ -162,7 +162,7 @@ OTHERS: dict[str, tuple[iceberg.IcebergType, Any, Any]] = {
     "z": (iceberg.FixedType(3), "00ff5c", b"\0\xff\\"),
     "timestamp_ns": (iceberg.TimeType(), "1969-12-31T22:31:08.123456789", "1969-12-31 22:31:08.123456789"),
 }
-"""What Spark 3.5 has no type for, or (decimals, Iceberg 1.11) fails to read: expected by the specification."""
+"""Types that Spark 3.5 lacks, or (decimals, Iceberg 1.11) fails to read: expected by the specification."""
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_defaults_of_types_that_spark_does_not_read(tmp_path: Path) -> None:
     for each in metadata["schemas"][-1]["fields"][1:]:
         each["initial-default"] = OTHERS[each["name"]][1]
         if each["name"] == "timestamp_ns":
-            each["type"] = each["name"]  # which PyIceberg adds to tables of version 3 alone
+            each["type"] = each["name"]  # which PyIceberg adds only to tables of version 3
     place.write_text(json.dumps(metadata))
     with pruner_duckdb.connect({"t": str(place)}) as pruned:
         shown = "SELECT * EXCLUDE id REPLACE (timestamp_ns::VARCHAR AS timestamp_ns) FROM t WHERE p = 14.2"

@@ -1,4 +1,4 @@
-"""Iceberg tables of files that other writers made: no field ids, and columns that stand in partitions alone."""
+"""Iceberg tables of files from other writers: no field ids, and columns that are in partitions alone."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _moment(n: int) -> datetime:
 
 
 def _part(start: int, renamed: bool = False) -> pa.Table:
-    """Rows of a file in an order of columns that is not the table's; the table calls some of them otherwise later."""
+    """Rows of a file whose column order is not the table's; the table later renames some of the columns."""
     n = range(start, start + 4)
     return pa.table(
         {
@@ -67,7 +67,7 @@ def _part(start: int, renamed: bool = False) -> pa.Table:
 
 
 def _imported(ice: SparkSession, folder: Path, name: str) -> Path:
-    """A table of three files, one by its own writer, two that were added."""
+    """A table of three files: one by its own writer, and two that were added."""
     folder.mkdir(parents=True)
     pq.write_table(_part(0), folder / "0.parquet")
     pq.write_table(_part(8), folder / "1.parquet", use_deprecated_int96_timestamps=True)
@@ -112,7 +112,7 @@ def _plain(value: Any) -> Any:
 def _require_same(
     pruned: pruner_duckdb.Connection, rows: DataFrame, conditions: Iterable[str], columns: str
 ) -> None:
-    """Compare what conditions leave with the rows for which they are true, of a read without any."""
+    """Compare the results of conditions with the rows for which they are true, from a read without conditions."""
     found = rows_by_condition(rows.selectExpr(*columns.split(", ")), list(conditions))
     for condition, expected in found.items():
         plain = sorted(repr(tuple(map(_plain, row))) for row in expected)
@@ -169,7 +169,7 @@ def build_after(opened: pruner.Table) -> None:
 def test_without_a_mapping_columns_are_found_by_position_as_spark_does(
     ice: SparkSession, tmp_path: Path
 ) -> None:
-    """What is inside of a column is NULL there, of which pruner makes an error; its indexes cover no such file."""
+    """Spark reads what is inside a column as NULL, where pruner raises an error; its indexes cover no such file."""
     folder = tmp_path / "src"
     folder.mkdir()
     own = _part(0)
@@ -202,7 +202,7 @@ def test_without_a_mapping_columns_are_found_by_position_as_spark_does(
 
 @pytest.mark.spark
 def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_path: Path) -> None:
-    """Columns of folders stand in no file, and their values in partitions."""
+    """Folder columns are in no file; their values are in partitions."""
     folder = tmp_path / "tree"
     values = ["x", "", "a b/ü", None]
     frame = ice.createDataFrame(
@@ -272,7 +272,7 @@ def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
 
 
 def test_a_name_that_means_another_column_now_takes_the_metrics_of_the_former_one(tmp_path: Path) -> None:
-    """The manifest has bounds and counts of what the file then had as `c`; readers find nothing there any more."""
+    """The manifest has bounds and counts of what the file then had as `c`; readers no longer find it there."""
     lake = IcebergLake(tmp_path)
     made = lake.catalog.create_table(
         "ns.moved",
@@ -308,7 +308,7 @@ def test_a_name_that_means_another_column_now_takes_the_metrics_of_the_former_on
 
 
 def test_former_names_have_to_lead_to_the_column() -> None:
-    """A mapping may lack what a column is called today: files are read by the names that it has."""
+    """A mapping may lack a column's current name: files are read by the names that it has."""
 
     def metadata(*mapping: dict[str, Any]) -> TableMetadata:
         box = {"type": "struct", "fields": [{"id": 11, "name": "p", "type": "long"}]}

@@ -1,4 +1,4 @@
-"""Manifests that Iceberg's Java library writes in Spark, decoded into columns: they say what fastavro reads of them."""
+"""Manifests that Iceberg's Java library writes in Spark, decoded into columns that equal what fastavro reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 _DAMAGES = profiles.examples(40)
-"""Ways in which the bytes of each file are changed."""
+"""Random changes to the bytes of each file that are tried."""
 
 
 def test_manifests_of_every_version(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Iceberg tables with features that few have, made by Spark: each state in DuckDB against Spark's read of all rows.
+"""Iceberg tables with rarely used features, made by Spark: each state in DuckDB against Spark's read of all rows.
 
-Versions that rise over deletes of each kind, partitions that are dropped, replaced, renamed, of fields in structs and
-of floats, files without metrics, manifests of deleted files alone, snapshots that expire; all in a folder whose name
-has to be escaped.
+Format versions that rise over deletes of each kind; partition fields that are dropped, replaced, renamed, in structs
+and on floats; files without metrics; manifests of deleted files alone; snapshots that expire; all in a folder whose
+name must be escaped.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_each_state_is_what_spark_reads(
     assert fewer > len(steps), "hardly anything was pruned"
     frame = ice.table(f"ice.{name}")
     for text in _conditions(frame):
-        # Iceberg itself loses rows that are NaN or -0.0 (docs/iceberg.md).
+        # Iceberg itself loses rows with NaN or -0.0 (docs/iceberg.md).
         pruned = pruner_spark.read(ice, root).where(text)
         assert _ids(pruned) == _ids(frame.where(text)), text
 
@@ -131,7 +131,7 @@ def _run(ice: SparkSession, step: str, name: str) -> None:
 
 
 def _check(ice: SparkSession, opened: pruner.Table, name: str, step: str) -> int:
-    """Compare the rows of each condition with those of a read of all; return how often files were left out."""
+    """Compare the rows of each condition with those of a full read; return how often files were left out."""
     frame = ice.table(f"ice.{name}")
     conditions = _conditions(frame)
     fewer = 0

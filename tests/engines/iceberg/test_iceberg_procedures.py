@@ -40,7 +40,7 @@ def _call(ice: SparkSession, procedure: str, arguments: str) -> None:
 
 
 def _staged(ice: SparkSession) -> None:
-    """Write a snapshot that is on no branch, and pick it."""
+    """Write a snapshot that is on no branch, and cherry-pick it."""
     ice.conf.set("spark.wap.id", "staged")
     try:
         ice.sql(f"INSERT INTO {TABLE} VALUES (200, 'n33'), (201, 'x')")
@@ -110,7 +110,7 @@ def test_each_state_is_what_spark_reads(ice: SparkSession) -> None:
                 _require_same(ice, pruned, followed, f"refresh after {step}")
     assert not orphan.exists(), "what no snapshot names is gone"
     assert followed.verify() == [], "and nothing of the indexes is"
-    unknown = "name = 'n33x'"  # between two names that the rewritten file has
+    unknown = "name = 'n33x'"  # between two names in the rewritten file
     assert followed.plan(unknown).kept == 0
     assert pruner.open_table(followed.uri, index_uri=f"{index}.none").plan(unknown).kept == 1
 
@@ -121,7 +121,7 @@ DELETES = {
     "positions, then vectors": "'format-version'='2', 'write.delete.granularity'='partition'",
 }
 UNKNOWN = "name = 'n33x'"
-"""Between two names of each file, so that no bound excludes it: an index that covers all files does."""
+"""Between two names of each file, so that no bound excludes it; an index that covers all files does."""
 
 
 @pytest.mark.parametrize("deletes", DELETES)

@@ -1,4 +1,4 @@
-"""Iceberg tables that Spark writes, read by DuckDB: rows that are deleted apart, and each state of a history."""
+"""Iceberg tables that Spark writes, read by DuckDB: rows that delete files remove, and each state of a history."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ CONDITIONS = (
 def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    # With it, Spark once brought rows back that equality deletes had removed before a column was promoted.
+    # With it, Spark once returned rows that equality deletes had removed before a column was promoted.
     session.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
     return session
 
 
 def history(ice: SparkSession, name: str, spec: str, properties: str) -> list[Callable[[], Any]]:
-    """Steps of a table, each to be run before it is looked at."""
+    """Steps of a table, each to be run before the table is read."""
     rows = (
         "SELECT id, CASE WHEN id % 7 = 0 THEN NULL ELSE substring('abc', CAST(id % 3 AS INT) + 1, 1) END AS kind, "
         "CAST(id * 0.25 AS DECIMAL(9, 2)) AS price, "
@@ -113,7 +113,7 @@ def test_each_state_is_what_spark_reads(ice: SparkSession, tmp_path: Path, delet
             _same_as_spark(pruned, ice, f"ice.{name}", number)
         opened.refresh()
         kept, files = len(opened.plan("id = 29").ordinals), len(opened.plan("true").ordinals)
-    # Another file may have the value by a false alarm of the filter, one in a hundred times.
+    # Another file may match by a false positive of the filter, one in a hundred times.
     assert kept < files or files == 1
 
 
@@ -186,7 +186,7 @@ def _field(id_: int, type_: pa.DataType, name: str = "c") -> pa.Field[Any]:
 
 
 def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[], Any]]]:
-    """Steps of tables with equality deletes, each to be run before the table is looked at."""
+    """Steps of tables with equality deletes, each to be run before the table is read."""
 
     def delete(*arguments: Any, **options: Any) -> Callable[[], Any]:
         return lambda: delete_equal(ice, table, *arguments, **options)
@@ -305,7 +305,7 @@ def test_equality_deletes_remove_what_spark_leaves_out(ice: SparkSession, tmp_pa
                 matching = [row for row in expected if row[0] is not None and (row[0] == value or row[0] > 7)]
                 _same_rows(pruned, f"{first.name} = {value} OR {first.name} > 7", matching, number)
         if name == "upserts":
-            # Spark does not read such a table any more.
+            # Spark no longer reads such a table.
             ice.sql(f"ALTER TABLE {table} DROP COLUMN b")
             without = [(row[0], *row[2:]) for row in expected]
             _same_rows(pruned, "true", without, len(steps))

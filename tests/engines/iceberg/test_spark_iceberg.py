@@ -1,6 +1,6 @@
-"""Iceberg tables in Spark: what is scanned, and what Iceberg itself goes on doing.
+"""Iceberg tables in Spark: what is scanned, and what is left to Iceberg itself.
 
-A file that holds a matching row is named by `_file` of an unpruned read.
+`_file` of an unpruned read names a file that holds a matching row.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MERGE_ON_READ = (
     "'write.merge.mode'='merge-on-read', 'write.delete.granularity'='file'"
 )
 ROW = "id, concat('n', id * 7 % 80) AS name, id * 7 % 80 AS number, CAST(id DIV 10 AS INT) AS part"
-"""Eight files of ten rows; in each the names and numbers reach from one end to the other."""
+"""Eight files of ten rows; in each, names and numbers span nearly the whole range."""
 
 
 @dataclass(frozen=True)
 class Ice:
-    """A table by its name, and the session that knows it."""
+    """A table's name, and the session that knows the table."""
 
     spark: SparkSession
     warehouse: Path
@@ -43,7 +43,7 @@ class Ice:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The table's location."""
         return self.warehouse / self.name.removeprefix("ice.").replace(".", "/")
 
     def sql(self, *statements: str) -> Ice:
@@ -53,7 +53,7 @@ class Ice:
         return self
 
     def create(self, partitioned: str = "PARTITIONED BY (part)", version: int = 3, more: str = "") -> Ice:
-        """Make the table with its eight files, and an index."""
+        """Create the table with its eight files, and an index."""
         self.sql(
             f"CREATE TABLE {{t}} (id BIGINT, name STRING, number BIGINT, part INT) USING iceberg {partitioned} "
             f"TBLPROPERTIES ({MERGE_ON_READ.format(version)}{more})",
@@ -63,7 +63,7 @@ class Ice:
         return self
 
     def snapshots(self) -> list[int]:
-        """Ids of its snapshots, oldest first."""
+        """The ids of its snapshots, oldest first."""
         found = self.spark.sql(f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at")
         return [row[0] for row in found.collect()]
 
@@ -82,7 +82,7 @@ def ice(spark: SparkSession, warehouse: Path) -> SparkSession:
 def named(
     ice: SparkSession, warehouse: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[str], Ice]]:
-    """Gives tables of names that no other test has; they are gone after the test."""
+    """Give out tables with names that no other test has; they are dropped after the test."""
     made: list[Ice] = []
     test = "".join(each if each.isalnum() else "_" for each in request.node.name)
 
@@ -102,7 +102,7 @@ def table(named: Callable[[str], Ice]) -> Ice:
 
 @dataclass(frozen=True)
 class Reading:
-    """Rows of a pruned DataFrame, its scans, and the number of files that each of them was left."""
+    """Rows of a pruned DataFrame, its scans, and the number of files left to each."""
 
     rows: list[tuple[Any, ...]]
     scans: list[pruner_spark.Scan]
@@ -145,7 +145,7 @@ def test_a_file_is_read_where_iceberg_s_metrics_leave_all(table: Ice, way: str) 
 
 
 def test_conditions_on_whole_partitions_are_iceberg_s(table: Ice) -> None:
-    """They are gone from the filter above the scan; what is left of it prunes what Iceberg left."""
+    """They are gone from the filter above the scan; the rest of it prunes the files that Iceberg left."""
     found = _same(
         pruner_spark.sql(
             table.spark, f"SELECT * FROM {table.name} WHERE part < 5 AND number IN (33, 34, 35)"
@@ -185,7 +185,7 @@ def test_joins_and_subqueries(table: Ice) -> None:
 
 
 def test_subqueries_that_spark_makes_one_keep_the_files_of_both(table: Ice) -> None:
-    """Iceberg takes scans for equal whose pushed filters are: one of them is read, under both filters."""
+    """Iceberg takes scans with equal pushed filters for equal: one of them is read, under both filters."""
     spark, name = table.spark, table.name
     query = (
         f"SELECT (SELECT max(id) FROM {name} WHERE number % 80 = 33), "
@@ -196,7 +196,7 @@ def test_subqueries_that_spark_makes_one_keep_the_files_of_both(table: Ice) -> N
 
 
 def test_a_scan_that_is_planned_again_for_another_filter_has_all_its_files(table: Ice) -> None:
-    """Whatever lets two parts of a plan share a scan: the second filter finds the files that the first left out."""
+    """However two parts of a plan come to share a scan, the second filter finds the files that the first left out."""
     spark = table.spark
     frame = pruner_spark.read(spark, table.path).where("number = 33")
     java_frame: Any = frame._jdf
@@ -217,7 +217,7 @@ def _left(plan: Any) -> int:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_that_are_deleted_stay_deleted(named: Callable[[str], Ice], version: int) -> None:
-    """Iceberg applies position deletes and vectors; the record of a file is of more rows than it has left."""
+    """Iceberg applies position deletes and vectors; the record of a file covers more rows than it has left."""
     table = named("numbers").create(version=version).sql("DELETE FROM {t} WHERE number IN (33, 34)")
     suffix = ".puffin" if version == 3 else "-deletes.parquet"
     assert any(each.name.endswith(suffix) for each in table.path.rglob("*"))
@@ -293,7 +293,7 @@ def test_a_scan_is_planned_as_of_the_snapshot_that_it_reads(table: Ice) -> None:
 
 
 def test_renamed_and_exchanged_columns_and_new_specs(table: Ice) -> None:
-    """A name can be another column's later; columns are found by field ids, and scans of old schemas, too."""
+    """A name can later be another column's; columns are found by field ids, in scans of old schemas too."""
     spark, name = table.spark, table.name
     (first,) = table.snapshots()
     table.sql(
@@ -329,7 +329,7 @@ def test_renamed_and_exchanged_columns_and_new_specs(table: Ice) -> None:
 
 
 def test_first_rows_by_columns_that_exchanged_their_names(named: Callable[[str], Ice]) -> None:
-    """Ten rows have 0 in the column that had the name, one in that which has it now."""
+    """Ten rows have 0 in the column that had the name, and one in the column that has it now."""
     table = named("exchanged").sql(
         "CREATE TABLE {t} (id BIGINT, low BIGINT) USING iceberg",
         "INSERT INTO {t} SELECT id, id DIV 10 FROM range(0, 80, 1, 8)",
@@ -419,7 +419,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_statements_that_change_rows(named: Callable[[str], Ice], mode: str) -> None:
-    """Their sources are pruned, and the rows of their targets are those that they would be without."""
+    """Their sources are pruned, and their targets get the same rows as without pruner."""
     more = "".join(f", 'write.{each}.mode'='{mode}'" for each in ("delete", "update", "merge"))
     properties = more if mode == "copy-on-write" else ""
     pruned, plain, source = named("pruned"), named("plain"), named("source").create()
@@ -487,7 +487,7 @@ def test_a_table_that_pruner_refuses_is_read_and_the_reason_is_said(table: Ice) 
 
 
 def test_spark_builds_what_a_process_builds(table: Ice) -> None:
-    """Each file has numbers from one end to the other, so that the index alone tells which has one."""
+    """In each file, numbers span nearly the whole range, so only the index tells which file has one."""
     opened = pruner.open_table(str(table.path))
     opened.drop_index("names")
     assert opened.plan("number = 33").kept == 8

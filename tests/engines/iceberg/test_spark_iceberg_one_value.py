@@ -38,14 +38,14 @@ COLUMNS: dict[str, tuple[str, Callable[[int], str]]] = {
 """Columns by name: the expression for value v, and its literal in either engine."""
 
 FLOORS = {("plain", "fits"): 1}
-"""Files more than Iceberg keeps of some tables and columns: a bound of 16 bytes may have been cut (docs/iceberg.md)."""
+"""How many more files are kept than by Iceberg: a bound of 16 bytes may have been truncated (docs/iceberg.md)."""
 
 PARTITIONS = {"plain": "", "parts": f"PARTITIONED BY ({', '.join(COLUMNS)})"}
 
 
 @pytest.fixture(scope="module")
 def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """A session with both tables: files of two rows with one value, save one with NULL and one with another value."""
+    """A session with both tables: files of two rows with one value, except one with NULL and one with another value."""
     session = iceberg_session(spark, tmp_path_factory.mktemp("one_value"))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     values = ", ".join(f"IF(id = 5, NULL, {text}) AS {name}" for name, (text, _) in COLUMNS.items())
@@ -69,7 +69,7 @@ def test_no_more_files_than_iceberg_keeps(ice: SparkSession, name: str) -> None:
         text: column for column, (_, literal) in COLUMNS.items() for text in _conditions(column, literal)
     }
     rows = ice.sql(f"SELECT *, _file FROM ice.{name}")
-    # Of a read without a condition, by which Iceberg or Parquet could skip anything.
+    # From a read without a condition, by which Iceberg or Parquet could skip anything.
     truth = rows.selectExpr("_file", *asked).collect()
     table, read = pruner.open_table(str(path)), pruner_spark.read(ice, path)
     fewer = 0

@@ -1,7 +1,7 @@
 """Random conditions on an Iceberg table in Spark: no file with a match is left out, and none stays that Iceberg drops.
 
-Spark says once which rows match all of them, over rows that are in no file; then each is planned, and the files that
-its scan is left with are held against it.
+Spark evaluates all of them once, over rows that are in no file; then each is planned, and the files that are left in
+its scan are compared with those of the matching rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PROPERTIES = (
     "'format-version'='3', 'write.delete.mode'='merge-on-read', 'write.delete.granularity'='file', "
     "'write.distribution-mode'='none', 'write.spark.fanout.enabled'='true'"
 )
-"""So that each task writes files of its own: many files."""
+"""Each task writes its own files, so that there are many."""
 
 FOUND = ("NOT (st.b <=> 'b3')", "NOT (st.a <=> 3 OR st.b <=> 'b0')", "st.b <=> 'b0' AND NOT (st.b IS NULL)")
 """Conditions that are always tried, most of them found by earlier runs."""
@@ -51,7 +51,7 @@ FOUND = ("NOT (st.b <=> 'b3')", "NOT (st.a <=> 3 OR st.b <=> 'b0')", "st.b <=> '
 class Kept:
     """A table with an index, its rows with their files, and its files.
 
-    `early` are those that were written with days before 1582, `nans` and `zeros` those with such a number.
+    `early` are those written with days before 1582, `nans` and `zeros` those written with such a number.
     """
 
     spark: SparkSession
@@ -84,7 +84,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
         f"INSERT INTO {NAME} SELECT * FROM rows WHERE id >= 72",
     ):
         ice.sql(statement)
-    # Metrics are of the rows that were written, those included that are deleted now.
+    # Metrics cover the rows as they were written, including those deleted since.
     written = ice.sql(f"SELECT day, d, _file AS {FILE} FROM {NAME}")
     of = ("day < DATE '1582-10-15'", "isnan(d)", "d = 0.0D")
     early, nans, zeros = (
@@ -94,7 +94,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     path = warehouse / "random" / "t"
     pruner.open_table(str(path)).create_index("some", on=["k", "s"], using="bitmap")
     frame = ice.sql(f"SELECT *, _file AS {FILE} FROM {NAME}")
-    # Rows that are here: whatever Iceberg or Parquet could skip by, they are no longer in its files.
+    # In-memory rows, detached from the table's files: neither Iceberg nor Parquet can skip any.
     truth = ice.createDataFrame(frame.collect(), frame.schema).coalesce(1)
     data: Any = pruner.open_table(str(path)).snapshot().data.columns
     return Kept(ice, path, truth, data.column("base_file").to_pylist(), early, nans, zeros)
@@ -113,7 +113,7 @@ def test_conditions_lose_nothing_and_keep_no_more_than_iceberg(kept: Kept) -> No
 
 
 def _matching(kept: Kept, conditions: list[str]) -> list[set[str]]:
-    """The files that hold a row for which each condition is true."""
+    """The files with a row for which each condition is true."""
     columns = [f"({text}) AS c{number}" for number, text in enumerate(conditions)]
     rows = [(row[0], row[1:]) for row in kept.truth.selectExpr(FILE, *columns).collect()]
     return [{file for file, is_true in rows if is_true[number]} for number in range(len(conditions))]
@@ -124,13 +124,13 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
     try:
         left = _left(pruner_spark.read(kept.spark, kept.path).where(text))
     except Exception as error:
-        # Iceberg 1.11 cannot look for a NULL in a list of texts, here `truncate(3, s)` of some partition.
+        # Iceberg 1.11 cannot look up a NULL in a list of texts, here `truncate(3, s)` of some partition.
         if "CharSequenceSet.contains" not in str(error):
             raise
         with pytest.raises(type(error), match=r"CharSequenceSet\.contains"):
             kept.of_iceberg(text)
         return
-    # Iceberg itself loses rows that are NaN or -0.0 (docs/iceberg.md): what is lost here must be lost by it.
+    # Iceberg itself loses rows with NaN or -0.0 (docs/iceberg.md): it must lose whatever is lost here.
     if lost := matching - left:
         assert names_column(text, "d"), f"{text} loses {sorted(lost)}"
         assert lost <= (kept.nans | kept.zeros) - kept.of_iceberg(text), f"{text} loses {sorted(lost)}"
@@ -146,12 +146,12 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
 
 
 def _beyond(kept: Kept, text: str) -> set[str]:
-    """The files of which Iceberg knows more than pruner may believe (docs/iceberg.md).
+    """The files that pruner may keep though Iceberg leaves them out, because Iceberg believes more (docs/iceberg.md).
 
-    It believes bounds of days before 1582. It forgets that in Spark NaN is greater than any number and 0.0 equals
-    -0.0: for files that have either, pruner decides for each comparison by itself whether it is about such a row. And
-    it believes counts of NULL inside structs, where pruner takes either for possible: in a NULL test, and in `<=>`,
-    which is `=` and such a test.
+    It believes bounds of days before 1582. It ignores that in Spark NaN is greater than any number and 0.0 equals
+    -0.0: for files that have either, pruner decides for each comparison separately whether it is about such a row. And
+    it believes counts of NULL inside structs, where pruner takes either outcome for possible: in a NULL test, and in
+    `<=>`, which is `=` and such a test.
     """
     text = re.sub(
         r"\bd BETWEEN (double\('NaN'\)|\S+D) AND (double\('NaN'\)|\S+D)", r"(d >= \1 AND d <= \2)", text

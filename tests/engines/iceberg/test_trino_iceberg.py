@@ -1,7 +1,7 @@
 """Iceberg tables through Trino: the rows of the stock connector, from the files that the planner keeps.
 
-pyiceberg and Trino itself write the tables. Trino's catalog alone knows their newest metadata; the service is told of
-it with each scan.
+pyiceberg and Trino itself write the tables. Trino's catalog alone knows their newest metadata; the service is given it
+with each scan.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SCHEMA = "lake"
 
 @dataclass
 class Ice:
-    """The tables of one folder, which a service knows by their places, and a server that reads them."""
+    """The tables of one folder, which a service knows by their locations, and a server that reads them."""
 
     trino: Trino
     lake: IcebergLake
@@ -74,7 +74,7 @@ class Ice:
     services: ExitStack
 
     def register(self, table: Any, *, index: bool = True) -> str:
-        """Make a table known to Trino as pyiceberg has left it, and to a service as it stands now."""
+        """Register a table with Trino as pyiceberg left it, and with a service in its current state."""
         name = str(table.name()[-1])
         if index:
             opened = pruner.open_table(table.metadata_location)
@@ -91,7 +91,7 @@ class Ice:
         self.serve(f'[tables.{name}]\nuri = "{metadata.removeprefix("file://")}"\n{aliases}')
 
     def serve(self, text: str) -> None:
-        """Point the gate at a service of a configuration."""
+        """Point the gate at a service with a configuration."""
         self.services.close()
         self.config.write_text(text, encoding="utf-8")
         self.trino.gate.target = self.services.enter_context(running_service(self.config))
@@ -102,11 +102,11 @@ class Ice:
         return self.trino.run(sql, catalog="iceberg", schema=SCHEMA)
 
     def pruned(self, sql: str, catalog: str = "pruned_iceberg", **session: str) -> Result:
-        """Run a statement through the pruned one; dynamic filters come when they come, so there are none."""
+        """Run a statement through the pruned one; without dynamic filters, whose arrival time varies."""
         return self.trino.run(sql, catalog=catalog, schema=SCHEMA, session={**STATIC, **session})
 
     def splits(self, result: Result) -> list[int]:
-        """How many splits each scan of a query has read."""
+        """The number of splits that each scan of a query has read."""
         return sorted(self.trino.splits_by_scan(result.query_id).values())
 
 
@@ -117,15 +117,15 @@ def ice(trino: Trino, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ice]
         yield Ice(trino, IcebergLake(folder), folder / "pruner.toml", services)
 
 
-def _written(ice: Ice, name: str, spec: str = "unpartitioned", version: int = 2) -> Any:
-    table = ice.lake.create(name, spec, version)
+def _written(ice: Ice, name: str, spec: str = "unpartitioned") -> Any:
+    table = ice.lake.create(name, spec, 2)
     for start in range(0, FILES * ROWS, ROWS):
         table.append(rows(table, range(start, start + ROWS)))
     return table
 
 
 def _truth(ice: Ice, name: str, conditions: Sequence[str]) -> list[set[int]]:
-    """For each condition the rows for which it is true, of a query that filters nothing and so skips nothing."""
+    """For each condition, the rows for which it is true, from a query that filters nothing and so skips nothing."""
     columns = ", ".join(f"({text}) AS c{number}" for number, text in enumerate(conditions))
     found = ice.stock(f"SELECT id, {columns} FROM {name}").rows
     return [{row[0] for row in found if row[number + 1]} for number in range(len(conditions))]
@@ -152,7 +152,7 @@ def test_rows_are_those_of_the_stock_connector(ice: Ice, spec: str) -> None:
         ("id = 30", 1),
         ("id > 40", 3),
         ("x > 5", 2),
-        # By the index alone: names reach from one end to the other in each file.
+        # By the index alone: in each file, names span nearly the whole range.
         ("name = 'Zlang und breit lang und breit lang und breit 002'", 1),
         ("name IN ('Zlang und breit lang und breit lang und breit 002', 'none')", 1),
         ("lower(name) = 'nobody'", 0),
@@ -172,7 +172,7 @@ def test_as_many_files_are_kept_as_can_be_proved(ice: Ice, numbers: str, conditi
 
 
 def _answers(ice: Ice, name: str, condition: str, version: str = "") -> list[Any]:
-    """What the service said to a query, whose rows and splits must be right."""
+    """The service's answers to a query, whose rows and splits must be right."""
     ice.trino.gate.forget()
     sql = f"SELECT id FROM {name} {version} WHERE {condition}"
     plain, found = ice.stock(sql), ice.pruned(sql)
@@ -193,7 +193,7 @@ def numbers_(ice: Ice) -> str:
 
 @pytest.fixture
 def numbers(ice: Ice, numbers_: str) -> str:
-    """The same, in a test that finds the service as it was."""
+    """The same table, in a test that starts with the service in its first state."""
     ice.know(numbers_, ice.lake.catalog.load_table(f"ns.{numbers_}").metadata_location)
     return numbers_
 
@@ -204,7 +204,7 @@ def _kept(ice: Ice, name: str, condition: str, version: str = "") -> tuple[int, 
 
 
 def test_the_plan_is_of_the_snapshot_and_schema_that_trino_scans(ice: Ice) -> None:
-    """Trino changes the table: the service has been told of one metadata file, long since not the newest."""
+    """Trino changes the table, while the service was given one metadata file, which is long outdated."""
     name = ice.register(_written(ice, "moving"))
     first = ice.stock(f'SELECT snapshot_id FROM "{name}$snapshots" ORDER BY committed_at DESC LIMIT 1').rows[
         0
@@ -217,7 +217,7 @@ def test_the_plan_is_of_the_snapshot_and_schema_that_trino_scans(ice: Ice) -> No
     ice.stock(f"DELETE FROM {name} WHERE id IN (29, 30)")
     assert _kept(ice, name, "id = 30") == (2, 5)
     assert _kept(ice, name, "id = 30", f"FOR VERSION AS OF {first}") == (1, 4)
-    # Names swap: by name alone, plans of the old snapshot and the new would be the wrong way round.
+    # Names swap: by name alone, plans of the old snapshot and the new one would be exchanged.
     ice.stock(f"ALTER TABLE {name} RENAME COLUMN id TO was_id")
     ice.stock(f"ALTER TABLE {name} RENAME COLUMN number TO id")
     assert _kept(ice, name, "id = 2") == (2, 5)
@@ -271,7 +271,7 @@ LITERALS = {
     "box.b": ("'b3'", "'b90'", "'c'"),
     "added": ("1", "119"),
 }
-"""Values to compare columns with, which lie inside, outside and at the ends of what files hold."""
+"""Values to compare columns with: inside, outside and at the ends of the ranges in the files."""
 
 WRAPPED = {
     "key": ("key % 7", "key + 1"),
@@ -281,7 +281,7 @@ WRAPPED = {
     '"at"': ("date_trunc('day', \"at\")",),
 }
 AT_ONCE = 25
-"""Conditions that one statement is asked about, each in a scan of its own."""
+"""Conditions per statement, each in a scan of its own."""
 
 
 def _condition(random: Random, depth: int = 2) -> str:
@@ -308,7 +308,7 @@ def _condition(random: Random, depth: int = 2) -> str:
 
 @pytest.fixture(scope="module")
 def evolved(ice: Ice) -> str:
-    """A table whose columns, partitions and rows have changed, in versions 2 and 3 of the format."""
+    """A table whose columns, partitions and rows have changed."""
     name = ice.register(_written(ice, "evolved", "buckets"))
     place = '"at"'
     for sql in (
@@ -331,12 +331,12 @@ def evolved(ice: Ice) -> str:
 
 
 def _counts(ice: Ice, name: str, conditions: Sequence[str], expected: Sequence[int]) -> dict[int, int]:
-    """How many rows the pruned connector finds by each condition: those expected where the stock one fails alike."""
+    """How many rows the pruned connector finds by each condition, or the expected number where both fail alike."""
     scans = (f"SELECT {number}, count(*) FROM {name} WHERE {text}" for number, text in enumerate(conditions))
     try:
         return dict(ice.pruned(" UNION ALL ".join(scans)).rows)
     except TrinoQueryError:
-        # Of some conditions Trino's own connector makes an error: of which, shows one at a time.
+        # Trino's own connector fails on some conditions; running them one at a time shows which.
         found: dict[int, int] = {}
         for number, text in enumerate(conditions):
             sql = f"SELECT count(*) FROM {name} WHERE {text}"
@@ -356,13 +356,13 @@ def _outcome(run: Callable[[str], Result], sql: str) -> int | str:
 
 
 def _count(ice: Ice, name: str, condition: str) -> int:
-    """By how many rows the pruned connector differs from the stock one."""
+    """How many more rows the stock connector finds than the pruned one."""
     sql = f"SELECT count(*) FROM {name} WHERE {condition}"
     return ice.stock(sql).rows[0][0] - ice.pruned(sql).rows[0][0]
 
 
 def test_random_conditions_lose_nothing(ice: Ice, evolved: str) -> None:
-    """The rows that match are counted by a query that skips nothing; most conditions leave files out."""
+    """A query that skips nothing counts the rows that match; most conditions leave files out."""
     ice.know(evolved, ice.lake.catalog.load_table(f"ns.{evolved}").metadata_location)
     random = Random(profiles.seed())
     conditions = [_condition(random) for _ in range(profiles.examples(300))]
@@ -373,17 +373,17 @@ def test_random_conditions_lose_nothing(ice: Ice, evolved: str) -> None:
         expected = ice.stock(f"SELECT {counts} FROM {evolved}").rows[0]
         found = _counts(ice, evolved, some, expected)
         differing = [text for number, text in enumerate(some) if found[number] != expected[number]]
-        # A filter of Trino's own may say otherwise where values are NaN: `small IN (nan(), 3.5)`.
+        # A filter of Trino's own may differ where values are NaN: `small IN (nan(), 3.5)`.
         lost = [text for text in differing if "nan()" not in text or _count(ice, evolved, text)]
         assert not lost, lost
     gained = ice.trino.counts() - before
-    # What no plan was made for is read whole: nothing is, but for conditions that Trino itself finds false.
+    # A scan without a plan reads everything: there is none, except for conditions that Trino itself finds false.
     assert gained["Plans"] == gained["Scans"] > len(conditions) / 2
     assert gained["SplitsDropped"] > len(conditions)
 
 
 def test_every_kind_of_change_is_trino_s_own(ice: Ice) -> None:
-    """The target of a change, OPTIMIZE and ANALYZE ask nothing; tables beside it that they read are pruned."""
+    """The target of a change, OPTIMIZE and ANALYZE send no request; other tables that they read are pruned."""
     name = ice.register(_written(ice, "changing"))
     other = ice.register(_written(ice, "others"))
     ice.know(name, ice.lake.catalog.load_table("ns.changing").metadata_location)
@@ -455,7 +455,7 @@ def test_a_service_that_fails_costs_no_row(ice: Ice, numbers: str, behaviour: Be
 
 
 def test_a_service_that_knows_another_table_costs_no_row(ice: Ice, numbers: str) -> None:
-    """Two tables of one name: the one that the service has been told of does not have Trino's snapshot."""
+    """Two tables of one name: the one that the service was given does not have Trino's snapshot."""
     other = _written(ice, "elsewhere")
     ice.know("elsewhere", other.metadata_location, alias=numbers)
     found = ice.pruned(f"SELECT id FROM {numbers} WHERE name LIKE 'Z%002'")
@@ -465,7 +465,7 @@ def test_a_service_that_knows_another_table_costs_no_row(ice: Ice, numbers: str)
 
 
 def test_dynamic_filters_prune(ice: Ice, numbers: str) -> None:
-    """What a join finds on its other side is a predicate of the scan: this catalog waits for it."""
+    """The values on the other side of a join are a predicate of the scan: this catalog waits for them."""
     name = "Zlang und breit lang und breit lang und breit 002"
     sql = f"SELECT count(*) FROM {numbers} a JOIN (VALUES '{name}', 'none') b (n) ON a.name = b.n"
     session = {"enable_dynamic_filtering": "true"}
@@ -474,13 +474,13 @@ def test_dynamic_filters_prune(ice: Ice, numbers: str) -> None:
 
 
 def test_a_table_joined_with_its_past(ice: Ice) -> None:
-    """Two scans of one table at two snapshots, asked for with one request, each by its own."""
+    """Two scans of one table at two snapshots, planned with one request, each for its own snapshot."""
     name = ice.register(_written(ice, "past"))
     first = ice.stock(f'SELECT snapshot_id FROM "{name}$snapshots" ORDER BY committed_at DESC LIMIT 1').rows[
         0
     ][0]
     ice.stock(f"INSERT INTO {name} (id, number) VALUES (30, 1)")
-    # From then on the plugin knows by which of its names the service has the table.
+    # From then on, the plugin knows under which of its names the service has the table.
     assert _kept(ice, name, "id = 30") == (2, 5)
     ice.trino.gate.forget()
     sql = (

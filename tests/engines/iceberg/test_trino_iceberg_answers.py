@@ -17,7 +17,7 @@ from tests.support.trino.server import Trino
 pytestmark = pytest.mark.trino
 
 ANSWERED = 1
-"""Splits of an answer: it is one row."""
+"""Splits of an answer, which is one row."""
 OFF = {"pruned_iceberg.pruning_enabled": "false"}
 
 
@@ -37,7 +37,7 @@ def _written(ice: Ice, name: str, spec: str = "unpartitioned") -> Any:
 
 
 def _registered(ice: Ice, name: str, spec: str = "unpartitioned") -> str:
-    """Such a table with an index on all columns, so that those with NULL are known, too."""
+    """Such a table with an index on all columns, so that those with NULL are covered, too."""
     table = _written(ice, name, spec)
     pruner.open_table(table.metadata_location).create_index("stats", on="*")
     return ice.register(table, index=False)
@@ -50,13 +50,13 @@ def table_(ice: Ice) -> str:
 
 @pytest.fixture
 def table(ice: Ice, table_: str) -> str:
-    """The table, in a test that finds the service as it was."""
+    """The table, in a test that starts with the service in its first state."""
     ice.know(table_, ice.lake.catalog.load_table(f"ns.{table_}").metadata_location)
     return table_
 
 
 def _check(ice: Ice, sql: str, splits: list[int] | None, answers: int) -> None:
-    """The rows are those of the stock connector; so many splits are read, and offers taken."""
+    """Check that the rows are those of the stock connector, and how many splits are read and offers taken."""
     before = ice.trino.counts()
     found = ice.pruned(sql)
     assert found.rows == ice.stock(sql).rows, sql
@@ -82,7 +82,7 @@ def test_an_answer_reads_no_file(ice: Ice, table: str, select: str) -> None:
     _check(ice, f"SELECT {select} FROM {table}", [ANSWERED], 1)
 
 
-# NaN, zeros with signs, decimals, times, UUIDs and bytes: their order or their bounds are another matter.
+# NaN, signed zeros, decimals, times, UUIDs and bytes: their order or their bounds are a different matter.
 DECLINED = (
     *("max(x)", "min(small)", "max(price)", "max(clock)", "max(key)", "max(raw)"),
     *("sum(id)", "count(*), sum(id)", "count(DISTINCT number)", "max(number + 1)", "max_by(id, number)"),
@@ -103,7 +103,7 @@ def test_what_is_not_certain_is_not_even_asked(ice: Ice, table: str) -> None:
 
 
 def test_groups_conditions_and_samples_are_declined(ice: Ice, table: str) -> None:
-    """Iceberg's connector leaves a condition on another column than a partition's to a filter of Trino's own."""
+    """Iceberg's connector leaves a condition on a column that is not a partition's to a filter of Trino's own."""
     for tail in (
         "GROUP BY flag ORDER BY 1",
         "WHERE id >= 0",
@@ -127,13 +127,13 @@ def test_explain_says_where_an_answer_comes_from(ice: Ice, table: str) -> None:
     [
         ("id DESC", 10, 1),
         ("id", 24, 1),
-        # As many rows as are in a file and one more.
+        # One row more than a file holds.
         ("id DESC", 25, 2),
         ("id DESC", 95, 4),
         ('"at" DESC NULLS LAST, id', 10, 1),
         ("wall", 3, 1),
         ("day NULLS LAST, id", 5, 1),
-        # NULL is in each file, and comes first.
+        # NULL is in each file, and sorts first.
         ("number NULLS FIRST, id", 5, 4),
         ("number DESC NULLS LAST, id", 10, 1),
         ("name, id", 5, 4),
@@ -194,7 +194,7 @@ def test_views_and_prepared_statements(ice: Ice, table: str) -> None:
 
 
 def test_answers_are_of_the_snapshot_that_is_scanned(ice: Ice) -> None:
-    """After commits, in the past, and with deleted rows; the index is older than all of it."""
+    """After commits, in the past, and with deleted rows; the index is older than all of these."""
     name = _registered(ice, "followed")
     newest = f'SELECT snapshot_id FROM "{name}$snapshots" ORDER BY committed_at DESC LIMIT 1'
     first = ice.stock(newest).rows[0][0]
@@ -202,7 +202,7 @@ def test_answers_are_of_the_snapshot_that_is_scanned(ice: Ice) -> None:
     latest = f"FROM {name} ORDER BY id DESC LIMIT 5"
     _check(ice, f"{every} {name}", [ANSWERED], 1)
     ice.stock(f"INSERT INTO {name} (id, number) VALUES (1000, NULL), (1001, 2)")
-    # Of a file that no index knows, the manifest has the number of rows; its bounds may be wider than the values.
+    # For a file without a record, the manifest has the number of rows; its bounds may be wider than the values.
     _check(ice, f"SELECT count(*) FROM {name}", [ANSWERED], 1)
     _check(ice, f"SELECT max(id) FROM {name}", [5], 0)
     _check(ice, f"SELECT id {latest}", [2], 1)
@@ -220,7 +220,7 @@ def test_answers_are_of_the_snapshot_that_is_scanned(ice: Ice) -> None:
 
 
 def test_conditions_that_iceberg_enforces(ice: Ice) -> None:
-    """Partitions of a value, and of a month: whatever the handle says is part of the question."""
+    """Partitions of a value, and of a month: everything in the handle is part of the request."""
     name = _registered(ice, "parts", "months")
     month = "day >= DATE '1970-03-01'"
     _check(ice, f"SELECT count(*), max(id) FROM {name} WHERE {month}", [ANSWERED], 1)
@@ -230,7 +230,7 @@ def test_conditions_that_iceberg_enforces(ice: Ice) -> None:
 
 
 def _made_by_trino(ice: Ice, name: str, columns: str, rows_of_files: list[str]) -> None:
-    """A table by its last column, indexed, and known by its newest metadata."""
+    """A table partitioned by its last column, indexed, and known by its newest metadata."""
     place = ice.config.parent / name
     ice.stock(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     ice.stock(f"CREATE TABLE {name} ({columns}) WITH (location = 'file:{place}', partitioning = ARRAY['k'])")
@@ -242,10 +242,10 @@ def _made_by_trino(ice: Ice, name: str, columns: str, rows_of_files: list[str]) 
 
 
 def test_a_condition_longer_than_what_is_sent_is_not_asked_about(ice: Ice) -> None:
-    """A range that spans its values would do for pruning, and would count rows between them."""
+    """A range that spans its values would suffice for pruning, but would count rows between them."""
     parts = [f"({10 * k}, {k}), ({10 * k + 1}, {k})" for k in range(6)]
     _made_by_trino(ice, "listed", "id BIGINT, k INTEGER", parts)
-    # All rows of the two partitions that are listed are among the first three.
+    # All rows of the two listed partitions are among the first three.
     for way, most, narrowed in (("IN", 1_000, 0), ("NOT IN", 999, 1)):
         for many in (most, most + 1):
             values = ", ".join(str(value) for value in (0, 5, *range(100, 100 + 2 * (many - 2), 2)))
@@ -269,7 +269,7 @@ def test_conditions_on_floating_point_are_not_asked_about(ice: Ice) -> None:
 
 
 def test_statements_that_write_what_they_have_read(ice: Ice, table: str) -> None:
-    """The connector is told which tables a statement has read: its own handles, not ours."""
+    """The connector is given the tables that a statement has read: its own handles, not ours."""
     ice.stock("CREATE TABLE IF NOT EXISTS sums (n BIGINT)")
     ice.pruned(f"INSERT INTO sums SELECT count(*) FROM {table}")
     ice.pruned(f"INSERT INTO sums SELECT id FROM {table} ORDER BY id DESC LIMIT 2")
@@ -293,7 +293,7 @@ def test_a_materialized_view_is_refreshed_whole(ice: Ice) -> None:
 
 
 def test_a_filter_on_partitions_stays_required(ice: Ice) -> None:
-    """A threshold of the plugin's own does not pass for one."""
+    """A threshold of the plugin's own does not count as one."""
     name = _registered(ice, "strict", "years")
     session = {"pruned_iceberg.query_partition_filter_required": "true"}
     for sql in (f"SELECT id FROM {name} ORDER BY wall LIMIT 3", f"SELECT count(*) FROM {name}"):
@@ -309,7 +309,7 @@ def test_a_session_without_pruning_asks_nothing(ice: Ice, table: str) -> None:
 
 
 def test_of_a_few_files_nothing_is_asked(ice: Ice, table: str) -> None:
-    """They are read in the time of a question; the other catalogs of these tests ask from the first file on."""
+    """Reading them takes as long as a request; the other catalogs of these tests send one from the first file on."""
     for sql in (f"SELECT count(*) FROM {table}", f"SELECT id FROM {table} ORDER BY id LIMIT 3"):
         ice.trino.gate.forget()
         found = ice.pruned(sql, "pruned_iceberg_waiting")
@@ -318,7 +318,7 @@ def test_of_a_few_files_nothing_is_asked(ice: Ice, table: str) -> None:
 
 
 def test_each_offer_is_one_question(ice: Ice, table: str) -> None:
-    """The optimizer makes the same offer many times; what is not answered is not asked again either."""
+    """The optimizer makes the same offer many times; an unanswered one is not sent again either."""
     for select in ("count(*)", "max(name)", "count(key)"):
         ice.pruned(f"SELECT {select} FROM {table}")
         ice.trino.gate.forget()
@@ -339,7 +339,7 @@ def test_each_offer_is_one_question(ice: Ice, table: str) -> None:
     ],
 )
 def test_a_service_that_fails_declines(ice: Ice, table: str, behaviour: Behaviour) -> None:
-    """Also one of an earlier version, which has no such route: it is not asked again for a while."""
+    """Also one of an earlier version, which lacks this route: it is not asked again for a while."""
     with ice.trino.gate.behaving(behaviour):
         found = ice.pruned(f"SELECT count(*) FROM {table}", "pruned_iceberg_failing")
         assert (found.rows, ice.splits(found)) == ([(FILES * ROWS,)], [FILES])

@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.trino]
 
 SCHEMA = "spark"
 AT_ONCE = 2
-"""Conditions of each state: in a few states all of them have had their turn."""
+"""Conditions per state: after a few states, all of them have been used."""
 
 
 @dataclass(frozen=True)
 class Both:
-    """A session of Spark's whose tables Trino reads in place."""
+    """A Spark session whose tables Trino reads in place."""
 
     ice: SparkSession
     trino: Trino
@@ -39,7 +39,7 @@ class Both:
     registered: set[str]
 
     def root(self, name: str) -> Path:
-        """Where a table lies."""
+        """A table's location."""
         return self.warehouse / "ns" / name
 
     def know(self, name: str) -> None:
@@ -49,7 +49,7 @@ class Both:
         self.trino.gate.target = self.services.enter_context(running_service(config))
 
     def register(self, name: str) -> None:
-        """Make a table known to Trino as it stands now."""
+        """Register a table with Trino in its current state."""
         if name in self.registered:
             self.run(f"CALL iceberg.system.unregister_table('{SCHEMA}', '{name}')", "iceberg")
         version = (self.root(name) / "metadata/version-hint.text").read_text(encoding="ascii").strip()
@@ -62,7 +62,7 @@ class Both:
         return self.trino.run(sql, catalog=catalog, schema=SCHEMA, session=STATIC)
 
     def check(self, name: str, conditions: Mapping[str, str]) -> list[tuple[int, int]]:
-        """Compare what conditions, Spark's by Trino's, leave of a table; return kept and total files of each plan."""
+        """Compare the rows of conditions, by Spark's and Trino's text; return the kept and total files of each plan."""
         self.register(name)
         spark, stock = (
             ", ".join(f"({text})" for text in texts) for texts in (conditions, conditions.values())
@@ -84,7 +84,7 @@ class Both:
 def both(spark: SparkSession, trino: Trino, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     warehouse = tmp_path_factory.mktemp("warehouse")
     ice = iceberg_session(spark, warehouse)
-    # Trino knows the files of this machine by this scheme alone.
+    # Trino reads local files by this scheme alone.
     ice.conf.set("spark.sql.catalog.ice.warehouse", f"file:{warehouse}")
     ice.conf.set("spark.sql.session.timeZone", "UTC")
     ice.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
@@ -95,7 +95,7 @@ def both(spark: SparkSession, trino: Trino, tmp_path_factory: pytest.TempPathFac
 
 
 def _conditions(both: Both, name: str, step: int) -> dict[str, str]:
-    """Some of the conditions, as Spark and as Trino write them, by the names that columns have now."""
+    """Some of the conditions, in Spark's and Trino's syntax, by the columns' current names."""
     renamed = "cost" in both.ice.table(f"ice.ns.{name}").columns
     found: dict[str, str] = {}
     for each in [CONDITIONS[1:][(step * AT_ONCE + k) % (len(CONDITIONS) - 1)] for k in range(AT_ONCE)]:
@@ -148,7 +148,7 @@ def _delete(both: Both, name: str, ids: list[int]) -> None:
 
 
 def test_fields_of_structs_prune(both: Both) -> None:
-    """Spark writes bounds of what is in structs; names inside change, and are found by their ids."""
+    """Spark writes bounds of fields in structs; their names change, and they are found by their ids."""
     name = "structs"
     both.ice.sql(
         f"CREATE TABLE ice.ns.{name} (id BIGINT, s STRUCT<a: INT, b: STRUCT<c: STRING, d: INT>>) USING iceberg"

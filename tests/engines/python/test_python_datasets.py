@@ -1,4 +1,4 @@
-"""A table as a Dataset of pyarrow: engines read it with the filters that they push, and no row is lost."""
+"""A table as a pyarrow Dataset: engines read it with the filters that they push down, and no row is lost."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("s = 'a7'", 1),
         ("s = 'c\"; drop'", 12),
         ("f < 0", 0),
-        ("f > 10.6", 12),  # DuckDB keeps this one to itself, because of NaN
+        ("f > 10.6", 12),  # DuckDB does not push this one down, because of NaN
         ("day = DATE '2022-01-10'", 1),
         ("year(day) = 2021", 0),
         ("ts >= TIMESTAMP '2022-01-18'", 2),
         ("zoned < TIMESTAMPTZ '2022-01-09 00:00:00+00'", 1),
         ("price = 17.00", 1),
         ("part.x = 100", 1),
-        ("n + 1 = 51", 1),  # the optimizer turns it
+        ("n + 1 = 51", 1),  # the optimizer rewrites it
         ("hash(n) = 7", 12),
     ],
 )
@@ -93,7 +93,7 @@ def test_duckdb_reads_what_is_left(root: str, condition: str, kept: int) -> None
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.register("t", dataset)
-    # In memory: with the files DuckDB leaves out row groups by statistics that do not count NaN.
+    # In memory: over files DuckDB skips row groups by statistics that exclude NaN.
     con.execute(f"CREATE TABLE plain AS FROM read_parquet('{root}/*.parquet')")
     plain = con.execute(f"SELECT * EXCLUDE f FROM plain WHERE {condition}").fetchall()
     found = con.execute(f"SELECT * EXCLUDE f FROM t WHERE {condition}").fetchall()
@@ -104,12 +104,12 @@ def test_duckdb_reads_what_is_left(root: str, condition: str, kept: int) -> None
 
 @pytest.mark.slow
 def test_no_filter_loses_a_row(root: str) -> None:
-    """Each file that is left out has no row for which pyarrow itself finds the filter true."""
+    """No file that is left out has a row for which pyarrow itself finds the filter true."""
     dataset = PrunedDataset(pruner.open_table(root))
     files = {str(path): pq.read_table(path) for path in sorted(Path(root).glob("*.parquet"))}
     made = random.Random(21)
     dropped = empty = 0
-    for _ in range(max(60, examples(150))):  # fewer tell nothing of the share
+    for _ in range(max(60, examples(150))):  # fewer say nothing about the share
         filter_ = _filter(made, 3)
         kept = _kept(dataset, filter_)
         for path, rows in files.items():
@@ -196,7 +196,7 @@ def test_polars_reads_it(root: str) -> None:
 
 
 def test_everything_that_a_dataset_can_do_is_done_over_the_table(tmp_path: Path) -> None:
-    """A method that pyarrow adds to its class has to be looked at: one that is not ours would read nothing."""
+    """A method that pyarrow adds to its class must be checked: one that is not overridden would read nothing."""
     for first in (0, 50):
         pq.write_table(
             pa.table({"n": range(first, first + 50), "s": ["a"] * 50}), tmp_path / f"{first}.parquet"

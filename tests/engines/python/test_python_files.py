@@ -51,7 +51,7 @@ EARLY = pa.schema(
     ]
 )
 LATE = EARLY.set(0, pa.field("id", pa.int64())).append(pa.field("note", pa.string()))
-"""What later files have: a wider integer, and a further column."""
+"""What later files have: a wider integer, and an additional column."""
 
 FILES: dict[str, tuple[pa.Schema, list[Any]]] = {
     "city=Köln/year=2013/a": (EARLY, [1, [0.5, NAN, None], "a"]),
@@ -109,7 +109,7 @@ def table(root: Path) -> pruner.Table:
 
 
 def duckdb_rows(root: Path, where: str = "true") -> list[str]:
-    """What DuckDB finds in the whole table, loaded first: over files it loses rows by their statistics (NaN)."""
+    """What DuckDB finds in the whole table, loaded first: over files their statistics make it lose rows (NaN)."""
     source = f"read_parquet('{root}/**/*.parquet', hive_partitioning => true, union_by_name => true)"
     with plain_duckdb.session() as found:
         found.execute(f"create temp table t as select {', '.join(NAMES)} from {source}")
@@ -210,7 +210,7 @@ COMPARISONS: dict[Operator, Callable[[Any, Any], Any]] = {
 
 
 def draw(rng: random.Random, depth: int) -> tuple[Expr, Any, Any]:
-    """A random predicate: in the expression form, for Polars and for pyarrow."""
+    """A random predicate: in expression form, for Polars and for pyarrow."""
     kind = rng.choice(["and", "or", "not", "leaf", "leaf"]) if depth else "leaf"
     if kind == "not":
         form, in_pl, in_pa = draw(rng, depth - 1)
@@ -277,7 +277,7 @@ def test_by_the_rules_of_the_engine_no_row_is_lost_that_its_filter_keeps(
             assert plan.scan_polars().filter(in_pl).collect().equals(matching, null_equal=True), told
         else:
             matching = pl.from_arrow(dataset.filter(in_pa))
-            # Given to `to_table` it would be applied to statistics first, from which pyarrow leaves NaN out.
+            # If passed to `to_table`, it would first be applied to statistics, which in pyarrow exclude NaN.
             found = pl.from_arrow(plan.scan_pyarrow().to_table().filter(in_pa))
             assert isinstance(found, pl.DataFrame)
             assert isinstance(matching, pl.DataFrame)
@@ -379,7 +379,7 @@ def test_slices_with_log_files_are_refused_as_by_files(read: Callable[..., pa.Ta
 
 
 def test_a_file_whose_footer_says_another_type_than_the_table_is_refused(tmp_path: Path):
-    """R7: the schema of a Hudi table comes from its commits, and the files are asked what they hold."""
+    """R7: the schema of a Hudi table comes from its commits, and the files are checked for what they hold."""
     made = SyntheticTable(tmp_path / "t")
     made.insert(["city=a"])
     [file] = (made.root / "city=a").glob("*.parquet")

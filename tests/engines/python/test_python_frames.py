@@ -26,7 +26,7 @@ FOLDERS = {
 @pytest.mark.parametrize("kind", FOLDERS)
 @pytest.mark.parametrize("above", ["", "k=7"])
 def test_polars_reads_plain_folders_in_one_scan(tmp_path: Path, kind: str, above: str):
-    """Values of other folders are those of the snapshot, with a scan for each partition."""
+    """Values of other folders come from the snapshot, with one scan per partition."""
     root = tmp_path / above / "t"
     folders, plainly = FOLDERS[kind]
     for number, folder in enumerate(folders):

@@ -1,4 +1,4 @@
-"""Types for Python engines: those of the table come out, or the plan says before reading which column is none."""
+"""Types for Python engines: the result has the table's types, or the plan names the offending column before reading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AS_WRITTEN = {
     "an array": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
     "milliseconds of a day": pa.array([date(2024, 3, 31), None], pa.date64()),
 }
-"""Types that stand in the Arrow schema of a footer alone: engines of SQL, and tables here, go by the Parquet schema."""
+"""Types that only the Arrow schema of a footer has: SQL engines, and tables here, follow the Parquet schema."""
 REFUSED_BY_POLARS = {
     "a duration": "column 'x'.*Int64.*Duration",
     "an array": "column 'x'.*List.*Array",
@@ -65,7 +65,7 @@ def test_types_of_the_table_come_out_or_are_refused_before_reading(tmp_path: Pat
 
 
 def test_int96_and_decimals_that_polars_does_not_hold_are_refused(tmp_path: Path) -> None:
-    """Polars reads INT96 as microseconds, the table has nanoseconds: what is beyond those would overflow."""
+    """Polars reads INT96 as microseconds, the table has nanoseconds: values beyond their range would overflow."""
     moments = pa.table({"x": pa.array([CLOCK], pa.timestamp("us"))})
     wide = pa.table({"x": pa.array([Decimal("1.50")], pa.decimal256(50, 2))})
     for rows, why in ((moments, "Datetime"), (wide, "decimal256")):

@@ -1,1 +1,1 @@
-"""Stock clients of Iceberg over the REST catalog."""
+"""Stock Iceberg clients over the REST catalog."""

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 
 def _refusal(state: DeltaState) -> str | None:
-    """What of a version clients cannot read, by what Spark says of it; None where they can."""
+    """The feature of a version that clients cannot read, as reported by Spark; None if they can read it."""
     told = state.told()
     if any(each.get("deletionVector") for each in state.files().values()):
         return "deleted rows"
@@ -80,14 +80,14 @@ def _rows(table: pa.Table, columns: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def stock(spark: SparkSession, url: str, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """A session that knows the catalog by its URL alone."""
+    """A session that knows the catalog only by its URL."""
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
     attach_catalog(session, url)
     return session
 
 
 def _by_arrow(value: Any) -> Any:
-    """A value of Spark's as Arrow gives it."""
+    """A value from Spark in the form that Arrow returns."""
     if isinstance(value, tuple) and hasattr(value, "asDict"):
         row: Any = value
         return {name: _by_arrow(row[name]) for name in row.__fields__}

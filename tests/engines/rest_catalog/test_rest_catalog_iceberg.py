@@ -54,7 +54,7 @@ SPECS = {
     "by_moments": "d, ts",
     "by_texts": "truncate(300, p), s",
 }
-"""Partition specs by the names of tables: one for each table, since filters are not dropped where specs differ."""
+"""Partition specs by table name: one per table, since filters are not dropped where specs differ."""
 
 VALUES: dict[str, tuple[str, ...]] = {
     "id": ("0", "7", "10", "19", "20", "-1", "-10"),
@@ -87,7 +87,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "s": ("''", "'a'", "'ab'", "'abc'", "'abd'", "'Zü'", "'b'"),
     "b": ("true", "false"),
 }
-"""Values of each column, and what conditions compare it with."""
+"""Values of each column, which conditions compare it with."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def url(warehouse: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ice(spark: SparkSession, warehouse: Path, url: str) -> SparkSession:
-    """A session that has the tables themselves as `ice.ns`, and the catalog by its URL alone as `lake.web`."""
+    """A session that has the tables themselves as `ice.ns`, and the catalog only by its URL as `lake.web`."""
     session = iceberg_session(spark, warehouse)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
@@ -119,7 +119,7 @@ def ice(spark: SparkSession, warehouse: Path, url: str) -> SparkSession:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of files on each page that the catalog gives out."""
+    """The number of files on each page that the catalog returns."""
     pages: list[int] = []
     page_of = routes.page_of
 
@@ -133,7 +133,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _history(ice: SparkSession, name: str) -> list[Callable[[], Any]]:
-    """Steps of a table, each to be run before it is looked at."""
+    """Steps in the history of a table, each to be run before the table is checked."""
     spec, properties = TABLES[name]
     table = f"ice.ns.{name}"
     return [
@@ -297,7 +297,7 @@ def _condition(rng: random.Random, depth: int = 0) -> str:
 
 
 def _rows(session: SparkSession, table: str, conditions: Sequence[str]) -> list[list[str] | None]:
-    """The rows that a scan for each condition finds; None for one at which Iceberg fails."""
+    """The rows that a scan for each condition finds; None for a condition at which Iceberg fails."""
     try:
         return list(rows_of_scans(session, table, conditions))
     except Py4JJavaError:
@@ -307,10 +307,10 @@ def _rows(session: SparkSession, table: str, conditions: Sequence[str]) -> list[
 
 
 def _answers_are_those_of_a_full_scan(session: SparkSession, name: str, conditions: Sequence[str]) -> int:
-    """Compare the rows of each condition; returns at how many Iceberg errs by itself, however it plans.
+    """Compare the rows of each condition; returns for how many Iceberg itself errs, however it plans.
 
     It fails at LIKE over a partition that is NULL, and finds rows where `b` is NULL for `b = false OR b IN (false,
-    true)` if `b` is a partition column. Then the answer has to be its own, and no row may be missing.
+    true)` if `b` is a partition column. In these cases the answer must be Iceberg's own, and no row may be missing.
     """
     expected = rows_of_a_full_scan(session, f"ice.ns.{name}", conditions)
     found = _rows(session, f"lake.web.{name}", conditions)

@@ -1,4 +1,4 @@
-"""Iceberg's Java library asks the catalog by its own REST client, without an engine: every call that only reads."""
+"""Iceberg's Java library queries the catalog with its own REST client, without an engine: every read-only call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def url(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def java(spark: SparkSession) -> Any:
-    """The packages of Iceberg's library in Spark's Java machine, which has its jar."""
+    """The packages of Iceberg's library in Spark's JVM, which has its jar."""
     context: Any = spark.sparkContext
     return context._jvm
 
@@ -114,7 +114,7 @@ def _texts(java: Any, *values: str) -> Any:
 def test_scans_are_planned_page_by_page(
     java: Any, client: Any, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the client of `plan` and `tasks`: each file once, those that indexes leave, and the rest of the filter."""
+    """Through the client of `plan` and `tasks`: each file once, those that indexes keep, and the residual filter."""
     monkeypatch.setattr(tasks, "PAGE", 3)
     expressions = java.org.apache.iceberg.expressions.Expressions
     table = client.loadTable(_identifier(java, "web.tree"))
@@ -130,7 +130,7 @@ def test_scans_are_planned_page_by_page(
 
 
 def test_states_are_travelled_to(java: Any, client: Any) -> None:
-    """By snapshot ids; a number that is none is refused."""
+    """By snapshot id; an unknown id is refused."""
     table = client.loadTable(_identifier(java, "web.grown"))
     snapshots = [each.snapshotId() for each in table.snapshots()]
     counts = [len(_scanned(table.newScan().useSnapshot(each))) for each in snapshots]
@@ -156,7 +156,7 @@ def test_a_table_that_changed_is_refreshed(java: Any, client: Any, folder: Path)
 
 
 def test_the_place_of_a_metadata_file_is_that_of_the_table_s_newest(url: str, folder: Path) -> None:
-    """Which is there, so that snapshots can be shown."""
+    """The file exists, so that snapshots can be shown."""
     place = f"{url}/iceberg/v1/namespaces/web/tables/grown"
     told = requests.get(place, headers={"User-Agent": "iceberg-java"}, timeout=PATIENCE).json()
     file = Path(told["metadata-location"].removeprefix("file://").removeprefix("file:"))
@@ -169,7 +169,7 @@ def test_the_place_of_a_metadata_file_is_that_of_the_table_s_newest(url: str, fo
 def test_plans_that_are_left_early_are_forgotten(
     java: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that stops in the middle may cancel; either way the next plan is whole."""
+    """A client that stops midway may cancel; either way the next plan is complete."""
     monkeypatch.setattr(tasks, "PAGE", 1)
     table = client.loadTable(_identifier(java, "web.tree"))
     begun = table.newScan().planFiles()
@@ -184,7 +184,7 @@ def _committed(update: Any, change: Callable[[Any], Any]) -> None:
 
 
 def test_nothing_is_written(java: Any, client: Any, folder: Path) -> None:
-    """Every call that would change something fails with the catalog's sentence, and the folder stays as it is."""
+    """Every call that would change something fails with the catalog's message, and the folder is unchanged."""
     before = {each: each.stat().st_mtime_ns for each in folder.rglob("*")}
     table = client.loadTable(_identifier(java, "web.tree"))
     name, newest = _identifier(java, "web.tree"), table.currentSnapshot().snapshotId()

@@ -47,7 +47,7 @@ def _rows(at: int, rng: random.Random) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lake(hudi_tables: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Parquet tree with folders of all kinds of values, and a copy-on-write table of Hudi."""
+    """A Parquet tree with folders of all kinds of values, and a copy-on-write Hudi table."""
     root, rng = tmp_path_factory.mktemp("lake"), random.Random(SEED)
     for at in range(16):
         city = CITIES[at % 4]
@@ -70,7 +70,7 @@ def lake(hudi_tables: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stock(
     spark: SparkSession, lake: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A session that knows the catalog by its URL alone."""
+    """A session that knows the catalog only by its URL."""
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.parquet.filterPushdown", "false")
@@ -81,7 +81,7 @@ def stock(
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of files on each page that the catalog gives out."""
+    """The number of files on each page that the catalog returns."""
     pages: list[int] = []
     page_of = routes.page_of
 
@@ -169,7 +169,7 @@ def test_random_conditions(stock: SparkSession, lake: Path, pytestconfig: pytest
 def test_joins_aggregates_and_a_copy_on_write_table_of_hudi(
     stock: SparkSession, lake: Path, planned: list[int]
 ) -> None:
-    """Counts come from the row counts of plans, which are those of the files."""
+    """Counts come from the row counts in plans, which are those of the files."""
     assert stock.sql("SELECT count(*), min(day), max(id) FROM lake.web.trips").collect()[0][0] == 16 * 12
     joined = "SELECT count(*) FROM lake.web.trips a JOIN lake.web.trips b USING (id) WHERE a.city = 'a b' AND b.id < 13"
     assert stock.sql(joined).collect()[0][0] == 12
@@ -182,7 +182,7 @@ def test_joins_aggregates_and_a_copy_on_write_table_of_hudi(
 
 
 def test_what_cannot_be_served_is_refused(stock: SparkSession, lake: Path) -> None:
-    """Log files are not applied by such a client, and nothing is written."""
+    """Such a client does not apply log files, and nothing is written."""
     with pytest.raises(Exception, match="has log files, which clients of this catalog do not apply"):
         stock.table("lake.web.merged")
     refuses_all_writes(stock, "web.trips", lake / "trips")

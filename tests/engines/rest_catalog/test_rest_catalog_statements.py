@@ -1,4 +1,4 @@
-"""The shared statements by stock Spark through the catalog, over four formats: the rows that Spark reads without it."""
+"""The shared statements in stock Spark through the catalog, over four formats: the rows that Spark reads without it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ EVERY_CASE = ("parquet",)
 """Formats on which every statement runs; the others run one of each category."""
 
 NO_INSTANTS = ("delta",)
-"""Formats whose columns of timestamps the catalog leaves out."""
+"""Formats whose timestamp columns the catalog leaves out."""
 
 
 @pytest.fixture(scope="module")
 def lake(
     spark: SparkSession, start_session: Callable[[], SparkSession], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The three tables in each format, with indexes where a format lets the test write them at once."""
+    """The three tables in each format, with indexes where the test can write them at once."""
     root = tmp_path_factory.mktemp("formats")
     write_parquet(root / "parquet")
     copy_tables(statement_tables(start_session).path("cow_v9"), root / "cow")
@@ -57,7 +57,7 @@ def lake(
 def stock(
     spark: SparkSession, lake: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A session that knows the catalog by its URL alone."""
+    """A session that knows the catalog only by its URL."""
     config = tmp_path_factory.mktemp("served") / "pruner.toml"
     formats = ("parquet", "cow", "delta", "iceberg")
     config.write_text(

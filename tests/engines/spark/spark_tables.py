@@ -28,26 +28,26 @@ PUSHDOWN = "spark.sql.parquet.filterPushdown"
 
 @dataclass(frozen=True)
 class Lake:
-    """The three tables below one folder, indexed; views of either kind are made over them by name."""
+    """The three tables in one folder, indexed; views of either kind are made over them by name."""
 
     spark: SparkSession
     root: Path
     format: str
 
     def pruned(self) -> None:
-        """Let the names stand for pruned tables."""
+        """Make the names refer to pruned tables."""
         for name in TABLES:
             pruner_spark.register(self.spark, name, self.root / name)
 
     def plain(self) -> None:
-        """Let the names stand for the tables as Spark reads them, with nothing skipped."""
+        """Make the names refer to the tables as Spark reads them, with nothing skipped."""
         for name in TABLES:
             reader = self.spark.read.format(self.format).options(**UNPRUNED)
             reader.load(str(self.root / name)).createOrReplaceTempView(name)
 
 
 def write_numbers(root: Path, files: int = 8) -> Path:
-    """File n holds id 10n to 10n+9, a text, and in its path n % 2."""
+    """File n holds id 10n to 10n+9, a text, and n % 2 in its path."""
     for number in range(files):
         folder = root / f"half={number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def indexed_numbers(root: Path) -> Path:
 
 
 def ids_of(frame: DataFrame, where: str) -> list[int]:
-    """The ids of the rows that a condition chooses."""
+    """The ids of the rows that a condition selects."""
     return sorted(row[0] for row in frame.where(where).select("id").collect())
 
 
@@ -98,12 +98,12 @@ def rows_of(frame: DataFrame) -> Rows:
 
 
 def unordered(rows: Rows) -> Rows:
-    """Return the rows in an order that does not depend on how they came."""
+    """Return the rows in an order that does not depend on that of their arrival."""
     return sorted(rows, key=repr)
 
 
 class Both:
-    """A pruned table and the same as Spark reads it."""
+    """A pruned table, and the same table as Spark reads it."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self._spark = spark
@@ -111,7 +111,7 @@ class Both:
         spark.read.parquet(str(root)).createOrReplaceTempView("plain_t")
 
     def read(self, query: str) -> list[int]:
-        """Compare a query; returns how many files each of its scans has read."""
+        """Compare a query; return how many files each of its scans has read."""
         wanted = self._spark.sql(re.sub(r"\bt\b", "plain_t", query))
         found = self._spark.sql(query)
         same(found, wanted, ordered="ORDER BY" in query)
@@ -130,7 +130,7 @@ def same(found: DataFrame, wanted: DataFrame, *, ordered: bool) -> None:
 
 
 def new_scans(spark: SparkSession, before: list[pruner_spark.Scan]) -> list[pruner_spark.Scan]:
-    """Return the scans that came after those that were there."""
+    """Return the scans that are not in `before`."""
     known = {id(scan) for scan in before}
     return [scan for scan in pruner_spark.last_plans(spark) if id(scan) not in known]
 
@@ -143,7 +143,7 @@ def files_scanned(frame: DataFrame) -> list[int]:
 
 
 def iceberg_files(frame: DataFrame) -> list[set[str]]:
-    """Return the files that are left to each scan of Iceberg's of a query."""
+    """Return the files left to each Iceberg scan of a query."""
     found: list[set[str]] = []
     for node in executed_scans(frame, "BatchScanExec"):
         tasks = iceberg_tasks(node.scan())
@@ -152,7 +152,7 @@ def iceberg_files(frame: DataFrame) -> list[set[str]]:
 
 
 def iceberg_tasks(scan: Any) -> Any:
-    """Return the list of tasks of a scan of Iceberg's, by a method that is not public."""
+    """Return the list of tasks of an Iceberg scan, through a method that is not public."""
     kind = scan.getClass()
     while kind.getSimpleName() != "SparkPartitioningAwareScan":
         kind = kind.getSuperclass()
@@ -163,7 +163,7 @@ def iceberg_tasks(scan: Any) -> Any:
 
 
 def java_gateway() -> Any:
-    """The way to the Java machine of the tests."""
+    """The gateway to the JVM of the tests."""
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context

@@ -1,4 +1,4 @@
-"""DuckDB over a table with a change feed: what is named is read, what nobody named does what was declared."""
+"""DuckDB over a table with a change feed: files named are read, and unnamed changes have the declared effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERY = "SELECT x FROM t WHERE x >= 0 ORDER BY x"
 
 @pytest.fixture
 def feed(tmp_path: Path) -> str:
-    """The feed of a table of two files, with one event."""
+    """The feed of a table with two files, with one event."""
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
     place = str(tmp_path / "events")
     pruner.notify(root, feed=place)

@@ -1,4 +1,4 @@
-"""Options of a table's store on their way to DuckDB's secrets; httpfs itself need not be there."""
+"""How the options of a table's store become DuckDB secrets; httpfs itself need not be installed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_options_leave_open_comes_from_the_environment_as_it_is_then() -> N
     assert {"KEY_ID 'you'", "SESSION_TOKEN 'x'"} <= _values(
         {"access_key_id": "you"}, environment | {"AWS_TOKEN": "x"}
     )
-    # Two names of one option: that of S3 alone counts, as it does for pruner's own client.
+    # Two names for one option: the S3-specific one wins, as in pruner's own client.
     other = {"endpoint": "https://a", "endpoint_url_s3": "https://b"}
     assert _values(other, {}) == {"ENDPOINT 'b'", "USE_SSL true", "URL_STYLE 'path'"}
 
@@ -97,7 +97,7 @@ def test_scopes_hold_the_files_of_a_table_and_no_neighbours() -> None:
 
 
 def test_a_secret_that_two_threads_make_at_once_is_made_again() -> None:
-    """DuckDB refuses the one that comes second while the first one is not done."""
+    """DuckDB rejects the second one while the first has not finished."""
     asked: list[str] = []
 
     def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
@@ -124,7 +124,7 @@ def test_local_roots_and_the_sessions_own_secrets_need_nothing() -> None:
 
 
 def test_a_duckdb_without_httpfs_is_refused_in_one_sentence() -> None:
-    # A place without extensions and no installing: as on a machine without a network.
+    # A directory without extensions, and no installation: as on a machine without a network.
     con = duckdb.connect(
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
@@ -142,7 +142,7 @@ def test_a_duckdb_without_httpfs_is_refused_in_one_sentence() -> None:
 
 
 def test_a_reason_of_duckdb_s_is_quoted_whole() -> None:
-    """Without a network DuckDB 2.0 opens a quotation in the first line and closes it nowhere."""
+    """Without a network DuckDB 2.0 opens a quotation in the first line and never closes it."""
 
     def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
         raise duckdb.IOException("automatically install the required extension 'httpfs:\nFailed to download")
@@ -154,7 +154,7 @@ def test_a_reason_of_duckdb_s_is_quoted_whole() -> None:
 
 
 def test_where_another_file_system_reads_a_store_httpfs_is_looked_for_once() -> None:
-    """DuckDB looks for its extension in the network each time that it is asked for a secret, which takes seconds."""
+    """DuckDB looks for its extension on the network whenever it is asked for a secret, which takes seconds."""
     asked: list[str] = []
     loaded = False
 
@@ -175,7 +175,7 @@ def test_where_another_file_system_reads_a_store_httpfs_is_looked_for_once() -> 
         grants.give(ask, "t", table, snapshot)
     secret = "CREATE TEMPORARY SECRET IF NOT EXISTS"
     assert asked.count(secret) == 1
-    # Another root is another question, and with the extension its secrets serve.
+    # Another root is asked for separately, and once the extension is there, its secrets are used.
     grants.give(ask, "u", table, other)
     assert asked.count(secret) == 2
     loaded = True
@@ -202,7 +202,7 @@ FOLDERS: tuple[tuple[str, ...], ...] = (
 def test_values_of_folders_have_the_type_that_they_have_on_disk(
     tmp_path: Path, folders: tuple[str, ...]
 ) -> None:
-    """DuckDB was not asked over stores: with an escape in any folder, numbers and days were texts, and sorted so."""
+    """DuckDB is not asked over stores: with an escape in any folder, numbers and days were texts, and sorted so."""
     in_store, on_disk = f"memory://folders-{tmp_path.name}/t", tmp_path / "t"
     store = open_store(in_store)
     pq.write_table(pa.table({"id": [1]}), tmp_path / "0.parquet")

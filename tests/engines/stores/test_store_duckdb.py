@@ -1,4 +1,4 @@
-"""DuckDB over a table in an S3-compatible server, in a process of its own: by httpfs, or by an own file system."""
+"""DuckDB over a table in an S3-compatible server, in a separate process: through httpfs, or its own file system."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def give(con, options):
         f"ENDPOINT '{options['endpoint'].removeprefix('http://')}')"
     )
 """
-"""How each script begins that a process of the DuckDB with httpfs runs."""
+"""The beginning of each script run by a process of the DuckDB that has httpfs."""
 
 _ASK = """
 table, options, questions, way, own = json.loads(sys.stdin.read())
@@ -103,15 +103,15 @@ def ask(
         options: the table's storage options.
         questions: predicates.
         way: how DuckDB reaches the store.
-        own: what a secret of the session says.
-        environment: variables of the process.
+        own: the values of a secret of the session.
+        environment: environment variables of the process.
     """
     question = [TABLE, dict(options), questions, way, own and dict(own)]
     return [[row[0] for row in rows] for rows in _printed(_ASK, question, environment)]
 
 
 def _printed(script: str, question: list[Any], environment: Mapping[str, str] | None = None) -> Any:
-    """What a script prints that is asked a question, in a process of the DuckDB that has httpfs."""
+    """The output of a script for a question, in a process of the DuckDB that has httpfs."""
     run = subprocess.run(
         [python_of_the_store(), "-c", _CONNECT + script],
         input=json.dumps(question),
@@ -162,7 +162,7 @@ print(json.dumps(found))
 
 
 def whole_table(store: ObjectStore, root: str, names: list[str]) -> None:
-    """Write files of ten rows each: their numbers from ten times the place of the name on."""
+    """Write files of ten rows each, numbered from ten times the position of the file's name."""
     opened = open_store(root, store.options)
     for number, name in enumerate(names):
         sink = io.BytesIO()
@@ -187,7 +187,7 @@ def test_where_nothing_is_pruned_no_file_is_asked_for_its_size(store: ObjectStor
     assert _printed(_RUN, [root, store.options, statements]) == [ALL, ALL]
     kinds = Counter(each.kind for each in store.proxy.requests if each.key.endswith(".parquet"))
     assert kinds["HEAD"] == 0, kinds
-    # A part of the files is a list, and so is a table that is read twice: both scans are of one snapshot.
+    # A subset of the files is a list, and so is a table that is read twice: both scans use one snapshot.
     store.proxy.forget()
     twice = "SELECT count(*) FROM t AS a JOIN t AS b USING (id)"
     few = "SELECT count(id), sum(id) FROM t WHERE id < 50"
@@ -197,8 +197,8 @@ def test_where_nothing_is_pruned_no_file_is_asked_for_its_size(store: ObjectStor
 
 
 def test_of_some_partitions_the_files_are_named(store: ObjectStore) -> None:
-    """A folder by its pattern beside files by their names would show half of what a writer moves between them: 11 of
-    222 statements lost ten rows.
+    """Reading a folder by pattern beside files by name would show half of what a writer moves between them: 11 of 222
+    statements lost ten rows.
     """
     root = "s3://lake/days"
     names = [f"day={day}/f{number}.parquet" for day in (1, 3) for number in range(5 if day < 3 else 2)]
@@ -222,7 +222,7 @@ def test_what_does_not_belong_to_the_table_is_not_read_by_its_pattern(store: Obj
     ]
     statements = [each for change in changes for each in (change, count)]
     assert _printed(_RUN, [root, store.options, [count, *statements]]) == [ALL, *[None, ALL] * len(changes)]
-    # One that is called like a file of the table, and is none: DuckDB alone fails for it.
+    # A file named like one of the table's that is not a Parquet file: DuckDB alone fails on it.
     statements = ["EMPTY empty.parquet f1.parquet", count, "PUT f6.parquet f5.parquet", count]
     more = [[[70, 1770 + 545]], 7]
     assert _printed(_RUN, [root, store.options, [count, *statements]]) == [ALL, None, ALL, None, more]
@@ -232,7 +232,7 @@ def test_what_does_not_belong_to_the_table_is_not_read_by_its_pattern(store: Obj
 def test_a_file_system_of_the_session_serves_where_there_is_no_httpfs(store: ObjectStore, way: str) -> None:
     store.proxy.forget()
     assert ask(store.options, ["id BETWEEN 310 AND 312"], way) == [[310, 311, 312]]
-    # Whether such a store can be read is seen by the footer of the first file, for it lists nothing by pattern.
+    # The footer of the first file shows whether such a store can be read, since it lists nothing by pattern.
     assert store.files_read() == ({0, 3} if way == "store" else {3})
     assert ask(store.options, ["true"], way) == [list(range(FILES * ROWS))]
     with pytest.raises(AssertionError, match="register a file system for s3:// with this connection"):
@@ -249,13 +249,13 @@ TYPES_ASKED: dict[str, int] = {
     "price = 3.00": 1,
     "item.n = 6": 1,
     "item.price BETWEEN 2.00 AND 2.50": 1,
-    "timed.wall = '2024-03-05'": 8,  # DuckDB reads this field otherwise than Arrow, and all of its struct is left alone
+    "timed.wall = '2024-03-05'": 8,  # DuckDB reads this field unlike Arrow, and its whole struct is left alone
     "timed.n = 5": 8,
     "seen < wall + INTERVAL 6 HOUR": 8,
     "clock = TIMETZ '05:00:00+00'": 8,
     "mixed = 3.5": 8,  # the first file has integers, the others doubles: all were read as integers
 }
-"""Conditions of a session in New York, and the files that are kept of eight, one for each day of March."""
+"""Conditions of a session in New York, and how many of eight files are kept, one file for each day of March."""
 
 _COMPARE = """
 table, options, conditions = json.loads(sys.stdin.read())
@@ -281,7 +281,7 @@ def test_found_columns_of_types_that_duckdb_spells_otherwise_prune_in_a_store(
 ) -> None:
     """DuckDB is not asked how it reads files of a store: instants, decimals and structs kept every file.
 
-    Those that it reads otherwise than Arrow, as `TIMESTAMP_MICROS` without a logical type (trap S20), lose no row.
+    Types that it reads unlike Arrow, such as `TIMESTAMP_MICROS` without a logical type (trap S20), lose no row.
     """
     opened = open_store(TYPED, store.options)
     for number in range(FILES):
@@ -297,7 +297,7 @@ def test_found_columns_of_types_that_duckdb_spells_otherwise_prune_in_a_store(
 
 
 def _typed(path: Path, number: int) -> Path:
-    """A file of one day: hours of a day as instants, and as wall clocks by their converted type alone."""
+    """A file for one day: hours of a day as instants, and as wall clocks by their converted type alone."""
     hours = range(24)
     start = datetime.datetime(2024, 3, 1 + number)
     moments = pa.array([start + datetime.timedelta(minutes=60 * hour) for hour in hours], pa.timestamp("us"))
@@ -326,7 +326,7 @@ def _typed(path: Path, number: int) -> Path:
 
 
 def test_relations_of_this_duckdb_stay_lazy(tmp_path: Path) -> None:
-    """DuckDB 1.5 runs a relation with parameters at once: its rows are a list of VALUES from then on."""
+    """DuckDB 1.5 runs a relation with parameters at once: from then on its rows are a list of VALUES."""
     pq.write_table(pa.table({"id": range(1000)}), tmp_path / "0.parquet")
     code = (
         "import sys, duckdb, pruner_duckdb; con = pruner_duckdb.connect({'t': sys.argv[1]}); "
@@ -344,7 +344,7 @@ def test_relations_of_this_duckdb_stay_lazy(tmp_path: Path) -> None:
 
 
 def test_options_then_the_environment_count_over_secrets_of_the_session(store: ObjectStore) -> None:
-    """The store accepts one key. Only a table without any options is read by what the session itself has."""
+    """The store accepts one key. Only a table without any options is read with the session's own secrets."""
     question, ids = "id BETWEEN 310 AND 312", [310, 311, 312]
     right, names = store.options, ("aws_access_key_id", "aws_secret_access_key")
     wrong = right | dict.fromkeys(names, "another")
@@ -382,8 +382,8 @@ print(json.dumps([keys, neighbour, rows]))
 
 
 def test_a_secret_serves_the_files_of_its_table_alone_and_the_options_given_last(store: ObjectStore) -> None:
-    """A table of several roots had one for the first; a folder with a like name was read with it; and of two with one
-    scope DuckDB took that whose name came first: with a key that had expired, or that of another session.
+    """A table of several roots had a secret for the first only; a folder with a similar name was read with it; and of
+    two with the same scope DuckDB took the one whose name came first: with an expired key, or that of another session.
     """
     more = "s3://lake/more"
     columns = pa.table({"id": pa.array([5000, 5001], pa.int64()), "city": ["c9", "c9"]})

@@ -1,4 +1,4 @@
-"""DuckDB over a table in MinIO with a change feed that MinIO itself fills: what changes is read by the next statement.
+"""DuckDB over a table in MinIO with a change feed that MinIO itself fills: the next statement reads what changed.
 
 `make check-stores` runs this; moto sends no notifications to a webhook.
 """
@@ -46,7 +46,7 @@ def told() -> Iterator[NotifyingStore]:
 
 @contextmanager
 def session(store: NotifyingStore) -> Iterator[Any]:
-    """Yield what asks a process with DuckDB, which goes on: the ids, the files that the plan kept, the plan."""
+    """Yield a function that asks a running DuckDB process: the ids, how many files the plan kept, the plan."""
     options = {"storage_options": store.store.options, "feed": FEED, "confirm_after": CONFIRM_AFTER}
     with subprocess.Popen(
         [python_of_the_store(), "-c", _SESSION],
@@ -92,7 +92,7 @@ def test_what_the_server_tells_is_read_by_the_next_statement(told: NotifyingStor
 
 
 def test_what_the_server_tells_is_what_the_feed_holds(told: NotifyingStore) -> None:
-    """A table of eight files: each was told of once, and another writer's plans in this process know it too."""
+    """A table of eight files: each was reported, and another writer's plans in this process know the new file, too."""
     table = told.open()
     assert table.plan("city = 'c8'", dialect="duckdb").kept == 0
     told.put("8.parquet", range(8 * ROWS, 9 * ROWS), "c8")

@@ -31,7 +31,7 @@ def told(spark: SparkSession) -> Iterator[NotifyingStore]:
 def test_what_the_server_tells_is_read_by_the_next_scan(
     spark: SparkSession, told: NotifyingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A frame is over the files of the moment when it is made, as one of plain Spark is."""
+    """A frame covers the files at the moment of its creation, as in plain Spark."""
     config = tmp_path / "pruner.toml"
     told.configure(config, monkeypatch, S3A)
     monkeypatch.setenv("PRUNER_CONFIG", str(config))
@@ -45,6 +45,6 @@ def test_what_the_server_tells_is_read_by_the_next_scan(
         assert len(rows(pruner_spark.read(spark, S3A), question)) == expected, what
     told.open().refresh()
     frame = pruner_spark.read(spark, S3A)
-    told.store.proxy.forget()  # Spark has taken the schema from a file
+    told.store.proxy.forget()  # Spark has read the schema from a file
     assert rows(frame, "id BETWEEN 9010 AND 9012") == [9010, 9011, 9012]
     assert told.store.files_read() == {3}, "what a refresh covered is pruned"

@@ -52,7 +52,7 @@ def client(told: NotifyingStore, tmp_path_factory: pytest.TempPathFactory) -> It
 def test_what_the_server_tells_is_read_by_the_next_statement(
     client: TrinoClient, told: NotifyingStore
 ) -> None:
-    """Trino lists the files itself: one listing a statement, and none by the service."""
+    """Trino lists the files itself: one listing per statement, and none by the service."""
 
     def scan(question: str) -> list[int]:
         sql = f"SELECT id FROM flights WHERE {question} ORDER BY id"

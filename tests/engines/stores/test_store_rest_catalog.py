@@ -1,4 +1,4 @@
-"""Stock PyIceberg reads a table in an S3-compatible server with the credentials that the catalog hands out."""
+"""Stock PyIceberg reads a table in an S3-compatible server with the credentials that the catalog vends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def url(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_stock_client_reads_with_vended_credentials(store: ObjectStore, url: str) -> None:
-    """It has no credentials of its own, and reads the files that the plan names, and no others."""
+    """It has no credentials of its own, and reads exactly the files that the plan names."""
     table = load_catalog("lake", type="rest", uri=url, token=TOKEN).load_table("web.lent")
     for condition, (ids, files) in QUESTIONS.items():
         scan = table.scan(row_filter=condition.replace("BETWEEN 310 AND 312", ">= 310 AND id <= 312"))
@@ -62,7 +62,7 @@ def test_a_stock_client_reads_with_vended_credentials(store: ObjectStore, url: s
 
 
 def test_credentials_are_fetched_anew(store: ObjectStore, url: str) -> None:
-    """By PyIceberg's own way to ask for them."""
+    """Through PyIceberg's own method for them."""
     catalog = load_catalog("lake", type="rest", uri=url, token=TOKEN)
     assert isinstance(catalog, RestCatalog)
     found: Any = catalog.load_credentials("web.lent", location=f"{TABLE}/0.parquet")
@@ -73,7 +73,7 @@ def test_credentials_are_fetched_anew(store: ObjectStore, url: str) -> None:
 def test_no_secret_where_it_was_not_asked_for(
     store: ObjectStore, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither without the header, nor of a table that keeps them, nor in the log; answers with one are not stored."""
+    """Neither without the header, nor for a table that keeps them, nor in the log; answers with one are `no-store`."""
     caplog.set_level(logging.DEBUG)
     secret = store.options["aws_secret_access_key"]
     wanted = {"X-Iceberg-Access-Delegation": "vended-credentials"}

@@ -1,4 +1,4 @@
-"""Spark over a table in an S3-compatible server: its build is the local one, and scans read what that leaves."""
+"""Spark over a table in an S3-compatible server: it builds the same index as locally, and scans read what it keeps."""
 
 from __future__ import annotations
 

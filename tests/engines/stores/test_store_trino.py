@@ -1,4 +1,4 @@
-"""Trino, with its own file system for S3, over a table in an S3-compatible server."""
+"""Trino, with its own S3 file system, over a table in an S3-compatible server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def client(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
         environment.setenv("LAKE_KEY", options["aws_access_key_id"])
         environment.setenv("LAKE_SECRET", options["aws_secret_access_key"])
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            environment.setenv(name, "another")  # the service believes its configuration before that
+            environment.setenv(name, "another")  # the service's configuration takes precedence
         with running_service(config) as url:
             asking = {"pruner.url": url, **WAITS}
             other = {"s3.aws-access-key": "another"}

@@ -1,4 +1,4 @@
-"""The tutorial for S3: its blocks run over a server on this machine, in a process whose DuckDB reads from it."""
+"""The S3 tutorial: its blocks run over a server on this machine, in a process whose DuckDB reads from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.matrix import ROOT
 pytestmark = pytest.mark.processes
 
 WRITTEN = "http://127.0.0.1:5000"
-"""Where the page has its server."""
+"""The server's address on the page."""
 
 _RUN = """
 import json, pathlib, sys, time

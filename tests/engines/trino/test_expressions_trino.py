@@ -1,4 +1,4 @@
-"""The functions that indexes may be over, against Trino: on their domains it makes what the kernel records."""
+"""The functions that indexes may cover, against Trino: on their domains it computes what the kernel records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES |= dict.fromkeys("spugcjy", "string") | dict.fromkeys("hqw", "double") | d
 
 def test_trino_makes_what_is_recorded(trino_tables: TrinoTables, tmp_path: Path) -> None:
     table = rows(None)
-    # Hive's default precision is a millisecond, to which Trino rounds (trap S18): such sessions are not answered.
+    # Hive's default precision is a millisecond, to which Trino rounds (trap S18): such sessions get no answers.
     for name in ("ts", "since", "ms"):
         floored = compute.floor_temporal(table.column(name), unit="millisecond")
         table = table.set_column(table.column_names.index(name), name, floored)
@@ -50,7 +50,7 @@ def test_trino_makes_what_is_recorded(trino_tables: TrinoTables, tmp_path: Path)
 
 
 def _as_sent(value: object) -> object:
-    """Trino's client gives dates and NaN as text."""
+    """Trino's client returns dates and NaN as text."""
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         value = float(value.replace("Infinity", "inf"))
     shown = comparable(value)

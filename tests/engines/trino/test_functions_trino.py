@@ -1,7 +1,8 @@
 """The rules of `pruner.expr.functions` against Trino, over values at the edges of every type.
 
-Each condition over a function is bound, from its text and, for some, from what Trino offers the connector. What either
-rules out for a value, Trino is asked: no answer may be among it, nor may the question raise an error.
+Each condition over a function is bound, from its text and, for some, from what Trino offers the connector. Trino is
+asked for each value that either rules something out for: no answer may be among it, nor may the question raise an
+error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ KINDS = {
     "date": "date",
     "wall": "timestamp",
 }
-"""Types of columns as Hive calls them."""
+"""Column types by their Hive names."""
 PLAIN = {
     "int16": 5,
     "int32": 5,
@@ -54,7 +55,7 @@ MOST_VALUES = 60
 MOST_COLUMNS = 100
 MOST_SCANS = 30
 SENT = 2
-"""Conditions over each function of which Trino is asked what it offers the connector."""
+"""Conditions over each function for which Trino is asked what it offers the connector."""
 TRINO = Semantics.of("trino")
 
 
@@ -76,7 +77,7 @@ class Judge:
     pruned: str
 
     def ask(self, asked: Mapping[str, set[int]]) -> dict[str, dict[int, Any]]:
-        """What expressions come to, each for the values at the given places alone."""
+        """The values of expressions, each only at the given positions."""
         found: dict[str, dict[int, Any]] = {}
         texts = [text for text, places in asked.items() if places]
         for start in range(0, len(texts), MOST_COLUMNS):
@@ -89,7 +90,7 @@ class Judge:
         return found
 
     def offered(self, texts: Sequence[str]) -> dict[str, Expr]:
-        """What the connector is offered of conditions, decoded; a second condition tells the scans apart."""
+        """What Trino offers the connector for conditions, decoded; a second condition tells the scans apart."""
         found: dict[str, Expr] = {}
         for start in range(0, len(texts), MOST_SCANS):
             some = texts[start : start + MOST_SCANS]
@@ -104,7 +105,7 @@ class Judge:
         return found
 
     def claim(self, text: str, source: str, expression: Expr) -> Claim:
-        """What a form of a condition says of the values."""
+        """What a form of a condition claims about the values."""
         return Claim(text, source, expression, self.kind, TRINO, self.values)
 
 

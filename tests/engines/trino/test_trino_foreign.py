@@ -1,4 +1,4 @@
-"""Trino over the files that it lists itself, and over a table that became another format's."""
+"""Trino over the files that it lists itself, and over a table that became a table of another format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = (
 
 
 def test_trino_loses_no_file_that_it_lists(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """What is none of the table's files to pruner stays in the scan."""
+    """Files that pruner does not count among the table's stay in the scan."""
     root = tmp_path / "t"
     for number, name in enumerate(FILES):
         write_file(root / name, n=[number])

@@ -1,6 +1,6 @@
-"""The plugin on the oldest Trino that it serves, part of `make soak`: domains prune, functions reach no scan.
+"""The plugin on the oldest Trino that it supports, part of `make soak`: domains prune, functions reach no scan.
 
-That Trino tells a connector the domains of columns alone, and of its connectors only Hive is in Maven's repository.
+That Trino gives a connector only the domains of columns, and of its connectors only Hive is in Maven's repository.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
 
 
 def _problem(trino: Trino, case: Case) -> str | None:
-    """What is wrong with the pruned statement: other rows, or files left out that the whole predicate keeps."""
+    """What is wrong with the pruned statement: different rows, or files left out that the whole predicate keeps."""
     plain = trino.run(case.sql, catalog="hive", schema=SCHEMA, session=STATIC)
     pruned = trino.run(case.sql, catalog="pruned_hive", schema=SCHEMA, session=STATIC)
     rows = [result.rows if case.ordered else sorted(result.rows, key=repr) for result in (plain, pruned)]
@@ -72,12 +72,12 @@ def test_statements_read_the_same_rows(oldest: Trino) -> None:
     ],
 )
 def test_domains_prune_and_functions_do_not(oldest: Trino, where: str, pruned: bool) -> None:
-    """What docs/trino.md says of that version."""
+    """As docs/trino.md describes that version."""
     oldest.gate.forget()
     sql = f"SELECT count(*) FROM flights WHERE {where}"
     found = oldest.run(sql, catalog="pruned_hive", schema=SCHEMA)
     assert found.rows == oldest.run(sql, catalog="hive", schema=SCHEMA).rows
-    # A server that has just started may refuse a statement after it has asked; the client repeats it.
+    # A server that has just started may reject a statement after it has asked; the client repeats it.
     assert bool(oldest.gate.answers) is pruned
     for answer in oldest.gate.answers:
         assert answer["kept"] < answer["total"]

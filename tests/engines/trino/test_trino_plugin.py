@@ -1,4 +1,4 @@
-"""The plugin where things go wrong or change: no row is ever lost, and what can be pruned is."""
+"""The plugin when something fails or changes: no row is ever lost, and what can be pruned is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _drop(bits: int, count: int = FILES) -> str:
 
 
 def _catalog(behaviour: Behaviour) -> str:
-    """Who is to see a slow service waits 400 ms; who is to see another failure waits until it comes."""
+    """A catalog that waits 400 ms where the service is slow; for other failures, one that waits until they occur."""
     return "pruned_hasty" if behaviour.seconds else "pruned_failing"
 
 
@@ -75,9 +75,9 @@ def _catalog(behaviour: Behaviour) -> str:
     ids=lambda value: "" if isinstance(value, str) else None,
 )
 def test_a_service_that_fails_costs_no_row(numbers: Registered, behaviour: Behaviour, reason: str) -> None:
-    """The scan is read whole, the log says why; once the service is well again, scans are pruned."""
+    """The scan is read whole, the log says why; once the service has recovered, scans are pruned."""
     catalog = _catalog(behaviour)
-    numbers.run("n = 1", catalog)  # a connection that an earlier behaviour cut is not met again
+    numbers.run("n = 1", catalog)  # so that no connection cut by an earlier behaviour is reused
     before = len(numbers.trino.server.log)
     with numbers.trino.gate.behaving(behaviour):
         found = numbers.run("n BETWEEN 42 AND 44", catalog)
@@ -91,7 +91,7 @@ def test_a_service_that_fails_costs_no_row(numbers: Registered, behaviour: Behav
 
 
 def test_a_frozen_service_is_waited_for_once(numbers: Registered) -> None:
-    """Later scans do not ask for a while; then one asks again, and pruning goes on."""
+    """Later scans do not ask for a while; then one asks again, and pruning resumes."""
     numbers.run("n = 1", "pruned_pausing")
     gate = numbers.trino.gate
     gate.forget()
@@ -110,7 +110,7 @@ def test_a_frozen_service_is_waited_for_once(numbers: Registered) -> None:
 
 @pytest.mark.parametrize("status", [429, 500])
 def test_a_refusal_is_not_taken_for_an_answer(numbers: Registered, status: int) -> None:
-    """A service that has too much to do is asked again while there is time; one that fails is not."""
+    """A service that is overloaded is asked again while there is time; one that fails is not."""
     gate = numbers.trino.gate
     gate.forget()
     with gate.behaving(Behaviour(status=status, times=2)):
@@ -121,7 +121,7 @@ def test_a_refusal_is_not_taken_for_an_answer(numbers: Registered, status: int) 
 
 
 def test_refusals_do_not_outlast_the_time_for_a_plan(numbers: Registered) -> None:
-    """A service that always has too much to do: the scan is read whole once the catalog's 400 ms are over."""
+    """A service that is always overloaded: the scan is read whole once the catalog's 400 ms are over."""
     gate = numbers.trino.gate
     gate.forget()
     before = len(numbers.trino.server.log)
@@ -130,13 +130,13 @@ def test_refusals_do_not_outlast_the_time_for_a_plan(numbers: Registered) -> Non
     assert (found.rows, numbers.splits(found)) == ([(1,)], FILES)
     logged = numbers.trino.server.log[before:]
     assert "the service answers 429" in logged or "the service took too long" in logged
-    # Waits double from 50 ms on: 50, 100 and 200 fit.
+    # Waits double, starting at 50 ms: 50, 100 and 200 fit.
     assert len(gate.posts) <= 4
 
 
 SELF_JOIN = "SELECT count(*) FROM {0} a JOIN {0} b ON a.n = b.n + 1 JOIN {0} c ON c.n = b.n + 2 WHERE {1}"
 EACH_OF_THEM = "a.n BETWEEN 15 AND 34 AND b.n BETWEEN 5 AND 33 AND c.n < 50"
-"""Of the join Trino makes `b.n + 1 BETWEEN 15 AND 34`, by which one more file of `b` is left out."""
+"""Trino derives `b.n + 1 BETWEEN 15 AND 34` from the join, which rules out one more file of `b`."""
 
 
 def _joined(numbers: Registered, catalog: str) -> list[int]:
@@ -148,7 +148,7 @@ def _joined(numbers: Registered, catalog: str) -> list[int]:
 
 
 def test_the_scans_of_a_query_are_asked_for_with_one_request(numbers: Registered) -> None:
-    """Three scans, one request, three plans; the keys of the table come once."""
+    """Three scans, one request, three plans; the keys of the table are sent at most once."""
     gate = numbers.trino.gate
     gate.forget()
     assert _joined(numbers, "pruned_hive") == [3, 3, 5]
@@ -158,7 +158,7 @@ def test_the_scans_of_a_query_are_asked_for_with_one_request(numbers: Registered
 
 
 def test_a_service_that_takes_one_scan_at_a_time_is_asked_so(numbers: Registered) -> None:
-    """One of an earlier version has no such route: scans are pruned as well, and later queries do not try again."""
+    """An earlier version has no such route: scans are pruned as well, and later queries do not try again."""
     gate = numbers.trino.gate
     gate.forget()
     with gate.behaving(Behaviour(unknown="/v1/plans")):
@@ -201,7 +201,7 @@ def test_a_service_that_fails_for_several_scans_costs_no_row(
 def test_a_table_that_the_service_does_not_know_leaves_the_others_pruned(
     trino_tables: TrinoTables, numbers: Registered, tmp_path: Path
 ) -> None:
-    """The service that is asked now knows the second table alone."""
+    """The service that is asked now knows only the second table."""
     write_plain(tmp_path / "other" / "part-0.parquet", pa.table({"n": pa.array([42, 43], pa.int64())}))
     write_plain(tmp_path / "other" / "part-1.parquet", pa.table({"n": pa.array([7, 8], pa.int64())}))
     other = trino_tables.register(tmp_path / "other", {"n": "bigint"})
@@ -214,7 +214,7 @@ def test_a_table_that_the_service_does_not_know_leaves_the_others_pruned(
 
 
 def test_keys_of_other_files_drop_nothing(numbers: Registered) -> None:
-    """An answer may be about another place altogether: what it names is not there."""
+    """An answer may be about an entirely different path: the files that it names do not exist."""
     keys = base64.b64encode(os.urandom(16 * FILES)).decode()
     with numbers.trino.gate.behaving(Behaviour(changed={"keys": keys})):
         found = numbers.run("n = 42")
@@ -222,7 +222,7 @@ def test_keys_of_other_files_drop_nothing(numbers: Registered) -> None:
 
 
 def test_a_service_that_is_not_there_costs_no_row(numbers: Registered) -> None:
-    """Nobody listens at that port."""
+    """Nothing listens on that port."""
     found = numbers.run("n = 42", "pruned_alone")
     assert (found.rows, numbers.splits(found)) == ([(1,)], FILES)
 
@@ -293,7 +293,7 @@ def test_two_scans_of_one_table_have_plans_of_their_own(numbers: Registered) -> 
 
 
 def test_a_table_joined_with_itself_is_pruned_on_both_sides(numbers: Registered) -> None:
-    """What the join says of one side, Trino's optimizer says of the other: two equal scans, two plans."""
+    """Trino's optimizer applies the condition on one side to the other: two equal scans, two plans."""
     sql = f"SELECT count(*) FROM {numbers.name} a JOIN {numbers.name} b ON a.n = b.n WHERE a.n BETWEEN 15 AND 34"
     found = numbers.trino.run(sql, catalog="pruned_hive", schema=numbers.schema, session=STATIC)
     assert found.rows == [(20,)]
@@ -301,14 +301,14 @@ def test_a_table_joined_with_itself_is_pruned_on_both_sides(numbers: Registered)
 
 
 def test_fewer_bytes_are_read(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """Files of the same size, one of ten is left: a tenth of the bytes, by Trino's own count."""
+    """Of ten files of the same size, one is left: a tenth of the bytes, by Trino's own count."""
     for number in range(10):
         rows = pa.table(
             {"n": pa.array(range(number, 10_000, 10), pa.int64()), "m": pa.array([number] * 1000)}
         )
         write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
     table = trino_tables.register(tmp_path / "lake", {"n": "bigint", "m": "bigint"})
-    # Trino's own look at statistics would skip row groups in both.
+    # Otherwise Trino itself would skip row groups in both catalogs by their statistics.
     read: dict[str, int] = {}
     for catalog in ("hive", "pruned_hive"):
         session = {f"{catalog}.parquet_ignore_statistics": "true"}
@@ -320,7 +320,7 @@ def test_fewer_bytes_are_read(trino_tables: TrinoTables, tmp_path: Path) -> None
 
 
 def test_scans_that_are_read_whole_are_counted_by_reason(numbers: Registered) -> None:
-    """The counts of docs/trino.md, as Trino's own page of metrics shows them."""
+    """The counts of docs/trino.md, as on Trino's own metrics page."""
 
     before = numbers.trino.counts()
     with numbers.trino.gate.behaving(Behaviour(status=503)):
@@ -340,7 +340,7 @@ def test_scans_that_are_read_whole_are_counted_by_reason(numbers: Registered) ->
 
 
 def test_places_may_be_written_in_several_ways(numbers: Registered) -> None:
-    """The metastore's spelling of a table's place is not the service's: the same rows from as few files."""
+    """The metastore spells a table's location unlike the service: the same rows from as few files."""
     definition = numbers.trino.metastore.folder / numbers.schema / numbers.name / ".trinoSchema"
     before = definition.read_text(encoding="utf-8")
     place = f"local://{numbers.root}"
@@ -358,12 +358,12 @@ def test_places_may_be_written_in_several_ways(numbers: Registered) -> None:
         assert pruned.rows == plain.rows, spelling
         if plain.rows == [(1,)]:
             read.append(numbers.splits(pruned))
-    # By the others Trino itself finds no file.
+    # With the other spellings Trino itself finds no file.
     assert read == [1]
 
 
 def test_statements_that_change_or_measure_a_table_pass(trino: Trino) -> None:
-    """OPTIMIZE rewrites whole tables, ANALYZE measures them, DELETE takes partitions: none of them asks for a plan."""
+    """OPTIMIZE rewrites whole tables, ANALYZE measures them, DELETE drops partitions: none of them asks for a plan."""
     trino.gate.forget()
 
     def run(sql: str, **session: Any) -> Result:
@@ -384,7 +384,7 @@ def test_statements_that_change_or_measure_a_table_pass(trino: Trino) -> None:
 
 
 def _refused_alike(trino: Trino, schema: str, catalog: str, sql: str) -> None:
-    """The wrapped connector refuses in its own words, and the plan of the target is not even asked for."""
+    """The wrapped connector refuses with its own message, and no plan of the target is requested."""
     trino.gate.forget()
     refusals: list[str] = []
     for each in (catalog, f"pruned_{catalog}"):
@@ -398,7 +398,7 @@ def _refused_alike(trino: Trino, schema: str, catalog: str, sql: str) -> None:
 def test_hudi_tables_are_not_changed_by_trino(
     trino_tables: TrinoTables, hudi_table: Callable[[str], Path]
 ) -> None:
-    """Trino's Hudi connector only reads; the pruned one refuses in the same words."""
+    """Trino's Hudi connector only reads; the pruned one refuses with the same message."""
     table = trino_tables.register(
         hudi_table("cow_v9"),
         {"id": "bigint", "n": "bigint", "city": "string"},
@@ -412,7 +412,7 @@ def test_hudi_tables_are_not_changed_by_trino(
 def test_hudi_tables_with_wall_clocks_prune(
     trino_tables: TrinoTables, start_session: Callable[[], SparkSession], tmp_path: Path
 ) -> None:
-    """TIMESTAMP_NTZ, which pruner lists by itself: the rows of the plain connector from fewer splits."""
+    """TIMESTAMP_NTZ, for which pruner lists the files itself: the rows of the plain connector from fewer splits."""
     table = trino_tables.register(
         hudi_wall_clocks.tables(start_session).copy("cow_v9", tmp_path),
         {"id": "int", "clock": "timestamp", "seen": "timestamp", "ts": "bigint", "city": "string"},

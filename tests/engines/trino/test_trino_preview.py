@@ -1,4 +1,4 @@
-"""`pruner_trino.preview` against a real Trino: what it shows is what the plugin then does."""
+"""`pruner_trino.preview` against a real Trino: the preview shows what the plugin then does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 def _rows(number: int) -> pa.Table:
-    """Values from 10 `number` to 10 `number` + 9 in every type."""
+    """Values from 10 * `number` to 10 * `number` + 9 in every type."""
     values = range(number * 10, number * 10 + 10)
     return pa.table(
         {
@@ -142,13 +142,13 @@ def test_quotes_in_constants_are_never_guessed(table: Registered) -> None:
 
 
 def test_each_scan_has_its_own_plan(table: Registered) -> None:
-    """A join of a table with itself, and one that is not in the configuration."""
+    """A join of a table with itself, and with one that is not in the configuration."""
     scans = _previews(
         table,
         f"SELECT count(*) FROM {table.name} a JOIN {table.name} b ON a.n = b.n CROSS JOIN system.runtime.nodes "
         "WHERE a.x > 91 AND b.f < 12",
     )
-    # A value of `n` that only one side can have is not known to EXPLAIN.
+    # EXPLAIN does not know about values of `n` that only one side can have.
     ours = [scan for scan in scans if scan.plan is not None]
     assert sorted(str(scan.kept) for scan in ours) == ["1", "2"]
     [other] = [scan for scan in scans if scan.plan is None]
@@ -178,13 +178,13 @@ def test_the_catalog_of_the_configuration_names_tables(
 
 
 def test_what_trino_refuses_is_an_error_in_one_line(table: Registered) -> None:
-    """With what Trino says."""
+    """With Trino's message."""
     with pytest.raises(PrunerError, match="Column 'nowhere' cannot be resolved"):
         _previews(table, f"SELECT nowhere FROM {table.name}")
 
 
 def test_a_server_that_is_not_there_is_an_error_in_one_line() -> None:
-    """And no traceback of the client's."""
+    """Without a traceback from the client."""
     connection = trino.dbapi.connect(host="127.0.0.1", port=1, user="tests", max_attempts=1)
     with pytest.raises(PrunerError, match="Trino did not answer"):
         preview(connection, "SELECT 1")
@@ -193,7 +193,7 @@ def test_a_server_that_is_not_there_is_an_error_in_one_line() -> None:
 def test_hudi_is_shown_by_its_base_files(
     trino_tables: TrinoTables, hudi_table: Callable[[str], Path]
 ) -> None:
-    """Trino reads the base files of a merge-on-read table alone (T14)."""
+    """Trino reads only the base files of a merge-on-read table (T14)."""
     root = hudi_table("mor_v6")
     some = next(path for path in root.rglob("*.parquet") if ".hoodie" not in path.parts)
     columns = {

@@ -1,4 +1,4 @@
-"""Trino's optimizer and ranges: what it makes of lists, of short ranges and of windows that follow the clock."""
+"""Trino's optimizer and ranges: its forms of lists, of short ranges and of windows that follow the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT_RANGES = ("id BETWEEN 500 AND 502", "id >= 500 AND id < 503", "id IN (500,
 
 
 def test_a_short_range_is_looked_up_value_by_value(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """Each file has numbers from all over, so that no bounds tell them apart; 500 to 502 stand in three of twenty."""
+    """Each file has numbers from all over, so bounds cannot tell files apart; 500 to 502 are in three of twenty."""
     root = tmp_path / "t"
     root.mkdir()
     for number in range(20):
@@ -37,7 +37,7 @@ def test_a_short_range_is_looked_up_value_by_value(trino_tables: TrinoTables, tm
 
 
 def test_both_bounds_of_a_window_in_the_past_prune(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """Trino gives `now()` its value before it asks for the files: of 120 days the window is on two at most."""
+    """Trino evaluates `now()` before it asks for the files: of 120 days the window is on two at most."""
     root = tmp_path / "t"
     root.mkdir()
     now = datetime.now(UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""Conditions of Trino's on rows, arrays, patterns, CASE and moments prune like what they stand for."""
+"""Trino conditions on rows, arrays, patterns, CASE and moments prune like their equivalents."""
 
 from __future__ import annotations
 
@@ -141,14 +141,14 @@ ROUNDED: dict[str, int] = {
     "date_format(late, '%Y-%m') = '2024-07'": 2,
     "year(late) = 2025": 1,
 }
-"""With Trino's default, milliseconds. `late` is less than half of one before a month that it becomes. What is within a
-millisecond of the next month may be of this one.
+"""With Trino's default, milliseconds. `late` is less than half a millisecond before the month to which it is rounded.
+Values within a millisecond of the next month may belong to this one.
 """
 
 
 @pytest.fixture
 def lake(trino_tables: TrinoTables, tmp_path: Path) -> Registered:
-    """Eight files, a month of 2024 each."""
+    """Eight files, one month of 2024 each."""
     for n in range(ALL):
         start = datetime.datetime(2024, n + 1, 1)
         days = [start + datetime.timedelta(days=k, hours=k) for k in range(5)]

@@ -33,7 +33,7 @@ EVERY_CASE = ("parquet", "mor_v9")
 
 @dataclass(frozen=True)
 class Lake:
-    """The three tables of one variant: a schema of Trino's, known to the service."""
+    """The three tables of one variant: a Trino schema that the service knows."""
 
     variant: str
     catalog: str
@@ -76,7 +76,7 @@ def _sorted(rows: Rows) -> Rows:
 
 
 def test_statements_read_the_same_rows_from_the_files_that_are_kept(lake: Lake, trino: Trino) -> None:
-    """Without dynamic filters, which come when they come, the splits of each scan are those of the plan."""
+    """Without dynamic filters, whose timing varies, the splits of each scan are those of the plan."""
     problems: list[str] = []
     for case in _cases(lake.variant):
         plain = trino.run(case.sql, catalog=lake.catalog, schema=lake.variant, session=STATIC)
@@ -86,10 +86,10 @@ def test_statements_read_the_same_rows_from_the_files_that_are_kept(lake: Lake, 
             problems.append(f"{case.name}: other rows")
         wanted = sorted((scan.table, scan.kept, scan.total) for scan in case.scans("trino"))
         asked = sorted((answer["table"], answer["kept"], answer["total"]) for answer in trino.gate.answers)
-        # A scan without a predicate is not asked for.
+        # No plan is requested for a scan without a predicate.
         if asked != [scan for scan in wanted if scan[1] < scan[2] or scan in asked]:
             problems.append(f"{case.name}: plans {asked}, not {wanted}")
-        # A scan that is left with nothing gets one empty split.
+        # A scan with nothing left gets one empty split.
         splits = sorted(trino.splits_by_scan(pruned.query_id).values())
         if splits != sorted(max(kept, 1) for _, kept, _ in wanted):
             problems.append(f"{case.name}: splits {splits}, not {wanted}")
@@ -97,11 +97,11 @@ def test_statements_read_the_same_rows_from_the_files_that_are_kept(lake: Lake, 
 
 
 def test_rows_come_at_all(lake: Lake, trino: Trino) -> None:
-    """Trino says nothing of a table whose place or partitions it does not find; it has no rows then."""
+    """Trino does not report a table whose location or partitions it does not find; it has no rows then."""
     for name, rows in (("flights", 600), ("carriers", 8), ("airports", 12)):
         found = trino.run(
             f"SELECT count(*) FROM {name}", catalog=f"pruned_{lake.catalog}", schema=lake.variant
         )
-        # Base files alone: what Hudi updated or deleted in log files is as it was before.
+        # Only base files: rows that Hudi updated or deleted in log files appear unchanged.
         before = 2 if lake.variant.startswith("mor") and name == "flights" else 0
         assert found.rows == [(rows + before,)]

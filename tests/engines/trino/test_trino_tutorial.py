@@ -1,4 +1,4 @@
-"""The tutorial for Trino, on a real server: its blocks run, with the names that the server of the tests has."""
+"""The Trino tutorial on a real server: its blocks run, with the names that the test server has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_block_runs(trino_tables: TrinoTables, tmp_path: Path, monkeypatch
             case "python":
                 exec(compile(text, "trino.md", "exec"), names)
                 if "write_table" in text:
-                    aged(tmp_path / "lake" / "bookings")  # a reader goes on later than a test
+                    aged(tmp_path / "lake" / "bookings")  # a reader continues later than a test does
             case "toml":
                 (entry,) = tomllib.loads(text)["tables"].values()
                 assert entry == {"uri": "lake/bookings", "aliases": ["pruned.web.bookings"]}

@@ -1,7 +1,7 @@
 """The table of Parquet types on a real Trino: types, values and errors through the plugin are the plain catalog's.
 
-Every way in which a file can hold a column × the types that a table may declare for it. `make test` tries some of
-them, always the same; `make fuzz` all.
+Every way in which a file can hold a column × the types that a table may declare for it. `make test` tries a fixed
+sample; `make fuzz` tries all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUMBERS = (19_723, 19_730)
 
 @dataclass(frozen=True)
 class Cell:
-    """A way and a declared type, with the table that has both."""
+    """A way of writing and a declared type, with the table that has both."""
 
     name: str
     family: Family
@@ -41,7 +41,7 @@ class Cell:
     declared: str
 
     def write(self, root: Path) -> None:
-        """Write two files and index them, if their type can be."""
+        """Write two files and index them, if their type can be indexed."""
         root.mkdir()
         for number in NUMBERS:
             self.way.write(root / f"{number}.parquet", self.way.values([number, number + 1]), "x")
@@ -53,7 +53,7 @@ class Cell:
             return  # a type that no index supports
 
     def statements(self) -> Iterator[str]:
-        """All values with their type, and those of predicates that the first file alone may hold for."""
+        """All values with their type, and those of predicates that may hold only in the first file."""
         yield f"SELECT typeof(x), x FROM {self.name}"
         for literal in dict.fromkeys(literals(sql_type(self.declared))(NUMBERS[0])):
             yield f"SELECT x FROM {self.name} WHERE x = {literal}"
@@ -99,7 +99,7 @@ def test_types_values_and_errors_are_the_plain_catalogs(trino: Trino, tmp_path: 
         for cell in cells:
             for sql in cell.statements():
                 plain, pruned = (_outcome(trino, sql, catalog) for catalog in ("hive", "pruned_hive"))
-                # A file that Trino cannot read by the declared type fails no statement that leaves it out.
+                # A file that Trino cannot read with the declared type fails no statement that leaves it out.
                 spared = plain[0] == "error" and pruned == ("rows", []) and " WHERE " in sql
                 if plain != pruned and not spared:
                     different.append(f"{cell.declared} over {cell.way.name}: {sql}: {plain}, pruned {pruned}")

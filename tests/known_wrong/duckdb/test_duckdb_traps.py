@@ -100,8 +100,8 @@ def test_n8_a_pruned_list_infers_no_schema(tmp_path: Path) -> None:
 
 
 def test_s2_nan_is_greatest(tmp_path: Path) -> None:
-    """DuckDB holds that NaN is greatest and equals itself (trino#21922). Its own Parquet reader forgets that,
-    so what is kept is looked at, not what DuckDB 2.0.0 then reads."""
+    """In DuckDB NaN is greatest and equals itself (trino#21922). Its own Parquet reader ignores that, so the test
+    checks what is kept, not what DuckDB 2.0.0 then reads."""
     root = write_tree(
         tmp_path / "t",
         {

@@ -20,7 +20,7 @@ def flights(tmp_path: Path) -> Compared:
 
 
 def of_files(folder: Path, files: Mapping[str, str]) -> Compared:
-    """A table `t` of one file for each query."""
+    """A table `t` with one file for each query."""
     root = write_tree(folder / "t", files)
     return Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
 
@@ -114,7 +114,7 @@ def test_l12_collations(flights: Compared) -> None:
 
 
 def test_l13_session_state_in_views_and_prepared_statements(flights: Compared) -> None:
-    """The session of the moment decides, not that in which a view or statement was made (measured)."""
+    """The current session decides, not the one in which a view or statement was made (measured)."""
     flights.both("CREATE VIEW early AS SELECT id FROM flights WHERE seen < '2024-01-03'::TIMESTAMPTZ")
     flights.both("PREPARE early AS SELECT count(*) FROM flights WHERE seen <= ?::TIMESTAMPTZ")
     assert flights.kept("SELECT count(*) FROM early") == (2,)
@@ -131,7 +131,7 @@ def test_l13_session_state_in_views_and_prepared_statements(flights: Compared) -
 
 @pytest.mark.rewriting
 def test_l14_views_and_merges_that_become_several_scans(flights: Compared) -> None:
-    """One reference that becomes several scans keeps what any of them wants (measured in DuckDB)."""
+    """One reference that becomes several scans keeps what any of them needs (measured in DuckDB)."""
     flights.both("CREATE VIEW f AS SELECT id, day FROM flights")
     assert flights.kept("SELECT count(*) FROM f a, f b WHERE a.id = 5 AND b.id = 155") == (1, 1)
     twice = "WITH g AS NOT MATERIALIZED (FROM f) SELECT count(*) FROM g a, g b WHERE a.id = 5"
@@ -160,14 +160,14 @@ def test_n2_partition_values_that_look_like_something_else(tmp_path: Path) -> No
     compared = of_files(tmp_path, files)
     assert compared.kept("SELECT n FROM t WHERE r IS NULL") == (1,)
     assert compared.kept("SELECT n FROM t WHERE r <> 'de'") == (1,)
-    # Months and quarters are text to every engine; they kept all files.
+    # Months and quarters are text to every engine; they used to keep all files.
     periods = ["2023-12", "2024-03", "2024-Q1", "2024W05", "2024"]
     files = {f"r={path}/f.parquet": f"SELECT {number} AS n" for number, path in enumerate(periods)}
     compared = of_files(tmp_path / "periods", files)
     assert compared.kept("SELECT n, r FROM t WHERE r = '2024-03'") == (1,)
     assert compared.kept("SELECT n, r FROM t WHERE r BETWEEN '2024' AND '2024-03'") == (2,)
     assert compared.kept("SELECT n, r FROM t WHERE r LIKE '2024-%'") == (2,)
-    # Engines make different values of these paths, so they are no evidence.
+    # Engines read different values from these paths, so they are no evidence.
     numbers = ["01", "1e3", "true"]
     files = {f"r={path}/f.parquet": f"SELECT {number} AS n" for number, path in enumerate(numbers)}
     compared = of_files(tmp_path / "numbers", files)
@@ -193,7 +193,7 @@ def test_n8_the_schema_in_views_and_writes(tmp_path: Path) -> None:
 
 
 def test_s4_a_column_that_was_added(tmp_path: Path) -> None:
-    """An unknown null count read as 0: IS NULL pruned the files before the column (hudi#19645)."""
+    """An unknown null count read as 0: IS NULL pruned the files older than the column (hudi#19645)."""
     compared = of_files(
         tmp_path,
         {"a.parquet": "SELECT 1 AS n", "b.parquet": "SELECT 2 AS n, 5 AS added"},

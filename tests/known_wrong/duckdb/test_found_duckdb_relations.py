@@ -1,4 +1,4 @@
-"""Rows that relations of the DuckDB adapter have lost: files that came after they were made."""
+"""Rows that relations of the DuckDB adapter have lost: files added after the relations were made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.losses import indexed, write_files
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One row with 0, one with 1, each in its file."""
+    """One row with 0, one with 1, each in its own file."""
     return write_files(tmp_path / "t", pa.array([0]), pa.array([1]))
 
 
@@ -46,7 +46,7 @@ def test_found_views_of_relations(folder: Path, method: str) -> None:
 
 
 def test_found_relations_joined_with_each_other(folder: Path) -> None:
-    """The parameters with the files had one name in both, which DuckDB refuses."""
+    """The parameters with the files had the same name in both, which DuckDB refuses."""
     with pruner_duckdb.connect({"t": indexed(folder)}) as connection:
         zeros, ones = (connection.sql(f"SELECT x FROM t WHERE x = {x}") for x in (0, 1))
         assert sorted(zeros.union(ones).fetchall()) == [(0,), (1,)]

@@ -1,4 +1,4 @@
-"""Rows that statements of the DuckDB adapter have lost, or read wrongly, by what a session was told before."""
+"""Rows that statements of the DuckDB adapter have lost, or read wrongly, by what a session had seen before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.losses import indexed, write_files
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """0 to 5 as a number and a text, each row in its file; indexed. No test writes here."""
+    """0 to 5 as a number and a text, each row in its own file; indexed. No test writes here."""
     files = [pa.table({"x": [value], "s": [f"v{value}"]}) for value in range(6)]
     root = write_files(tmp_path_factory.mktemp("sessions") / "t", *files)
     indexed(root)
@@ -46,7 +46,7 @@ def kept(connection: pruner_duckdb.Connection) -> int:
 
 
 def test_found_the_predicate_of_another_table_of_the_same_shape(con: pruner_duckdb.Connection) -> None:
-    """The same text over tables of the same shapes: `t` was given the predicate that was worked out for `u`."""
+    """The same text over tables of the same shape: `t` was given the predicate derived for `u`."""
     sql = "SELECT t.x, u.x FROM t, u WHERE t.x = 1 AND u.x = 2"
     con.execute("CREATE TEMP TABLE u AS FROM t")
     assert rows(con, sql) == [(1, 2)]
@@ -58,7 +58,7 @@ def test_found_the_predicate_of_another_table_of_the_same_shape(con: pruner_duck
 
 
 def test_found_a_macro_behind_something_that_is_not_compared(con: pruner_duckdb.Connection) -> None:
-    """`rowid` failed in both texts that are compared: two equal errors were taken for one meaning."""
+    """`rowid` failed in both compared texts: two equal errors were taken for one meaning."""
     con.execute("CREATE TABLE n AS SELECT 1 AS k")
     con.execute("CREATE MACRO upper(a) AS 'v3'")
     assert rows(con, "SELECT t.x, n.rowid FROM t, n WHERE t.s = upper('v1')") == [(3, 0)]
@@ -70,7 +70,7 @@ PIVOTED = "WITH t AS (PIVOT (SELECT 7 AS k, 'a' AS n) ON n USING sum(k)) "
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("sql", ["FROM t", "SELECT a FROM t WHERE a > 6", "(FROM t)", "FROM t AS x"])
 def test_found_a_with_that_pivots_hides_a_table(con: pruner_duckdb.Connection, sql: str) -> None:
-    """json_serialize_sql refuses such a WITH; what stood behind it was read as if there were none."""
+    """json_serialize_sql refuses such a WITH; what followed it was read as if there were none."""
     assert rows(con, PIVOTED + sql) == [(7,)]
     con.execute(f"CREATE TABLE made AS {PIVOTED}{sql}")
     con.execute(f"INSERT INTO made {PIVOTED}{sql}")
@@ -79,7 +79,7 @@ def test_found_a_with_that_pivots_hides_a_table(con: pruner_duckdb.Connection, s
 
 
 def test_found_a_with_that_pivots_beside_a_table(con: pruner_duckdb.Connection) -> None:
-    """DuckDB makes several statements of it, which take no parameters: the files are written out."""
+    """DuckDB splits it into several statements, which take no parameters: the files are written out."""
     sql = PIVOTED.replace("WITH t", "WITH p") + "SELECT t.x FROM t, p WHERE t.x < p.a - 5"
     assert rows(con, sql) == [(0,), (1,)]
 
@@ -109,7 +109,7 @@ def test_found_a_view_of_another_schema_by_the_name_of_its_database(con: pruner_
 
 
 def test_found_values_of_a_relation_that_changed_later(con: pruner_duckdb.Connection) -> None:
-    """The relation runs later, with the values of the moment when it was made, as DuckDB's does."""
+    """The relation runs later, with the values from when it was made, as DuckDB's does."""
     values, named = [1], {"a": 1}
     relations = [
         con.sql("SELECT x FROM t WHERE x = ?", params=values),
@@ -123,7 +123,7 @@ def test_found_values_of_a_relation_that_changed_later(con: pruner_duckdb.Connec
 @pytest.mark.rewriting
 @pytest.mark.parametrize("argument", ["random()", "uuid()", "nextval('numbers')"])
 def test_found_an_argument_has_one_value(con: pruner_duckdb.Connection, argument: str) -> None:
-    """Written into the statement, it had another value for each row."""
+    """Inlined into the statement, it had another value for each row."""
     con.execute("CREATE SEQUENCE numbers")
     con.execute("PREPARE p AS SELECT count(DISTINCT $1), count(*) FROM t")
     assert rows(con, f"EXECUTE p({argument})") == [(1, 6)]
@@ -133,7 +133,7 @@ def test_found_an_argument_has_one_value(con: pruner_duckdb.Connection, argument
 @pytest.mark.rewriting
 @pytest.mark.parametrize("argument", ["1", "'1'", "DATE '2020-01-02' - DATE '2020-01-01'", "abs(-1)"])
 def test_found_arguments_still_prune(con: pruner_duckdb.Connection, argument: str) -> None:
-    """Literals as they stand, other expressions by their values; a column of the statement is none."""
+    """Literals unchanged, other expressions by their values; a column of the statement is not allowed."""
     con.execute("PREPARE p AS SELECT x FROM t WHERE x = $1")
     assert rows(con, f"EXECUTE p({argument})") == [(1,)]
     assert kept(con) == 1
@@ -149,14 +149,14 @@ def test_found_arguments_still_prune(con: pruner_duckdb.Connection, argument: st
 def test_found_a_list_of_files_as_the_users_value(
     con: pruner_duckdb.Connection, sql: str, values: list[object] | None
 ) -> None:
-    """A parameter without a value of the user's was given the list of files, or mixed with named ones."""
+    """A parameter without a user's value was given the list of files, or mixed with named ones."""
     with pytest.raises(duckdb.InvalidInputException, match="Values were not provided for the following"):
         con.execute(f"SELECT x FROM t WHERE {sql}", values)
 
 
 @pytest.mark.parametrize("hours", [14, -12])
 def test_found_moments_at_the_ends_of_time(con: pruner_duckdb.Connection, hours: int) -> None:
-    """`sql` failed with an OverflowError of Python, which has no such moment in UTC."""
+    """`sql` failed with Python's OverflowError: Python has no such moment in UTC."""
     zone = datetime.timezone(datetime.timedelta(hours=hours))
     end = datetime.datetime.min if hours > 0 else datetime.datetime.max
     relation = con.sql("SELECT count(*) FROM t WHERE $1 = $1", params=[end.replace(tzinfo=zone)])
@@ -164,7 +164,7 @@ def test_found_moments_at_the_ends_of_time(con: pruner_duckdb.Connection, hours:
 
 
 def test_found_bytes_that_look_like_escapes(tmp_path: Path) -> None:
-    r"""With `binary_as_string`, the four bytes `\x41` came as the one byte A."""
+    r"""With `binary_as_string`, the four bytes `\x41` came back as the one byte A."""
     root = write_files(tmp_path / "t", pa.array([rb"\x41"]))
     with pruner_duckdb.connect({"t": indexed(root)}) as connection:
         connection.execute("SET binary_as_string = true")
@@ -182,7 +182,7 @@ def test_found_bytes_that_look_like_escapes(tmp_path: Path) -> None:
     ],
 )
 def test_found_tables_are_read_only(con: pruner_duckdb.Connection, sql: str) -> None:
-    """DuckDB told of a syntax error in a text that the user had not written."""
+    """DuckDB reported a syntax error in a text that the user had not written."""
     # With the native scan they are views.
     told = r"Can only \w+ (from|into)? ?base table" if is_native() else "table (main[.])?t is read-only here"
     with pytest.raises((PrunerError, duckdb.Error), match=told):
@@ -200,13 +200,13 @@ def test_found_tables_are_read_only(con: pruner_duckdb.Connection, sql: str) -> 
     ],
 )
 def test_found_spaces_that_are_not_ascii(con: pruner_duckdb.Connection, sql: str) -> None:
-    """DuckDB replaces them before it counts bytes, so that everything behind one stood elsewhere."""
+    """DuckDB replaces them before it counts bytes, so every position after one was off."""
     assert rows(con, sql, ["v1" if "lower" in sql else 1]) == [(1,)]
     assert kept(con) == 1
 
 
 def test_found_spaces_inside_of_quotes_stay(con: pruner_duckdb.Connection) -> None:
-    """Only those outside of quotes are spaces."""
+    """Only those outside quotes are spaces."""
     found = rows(con, "SELECT\u00a0'\u00a0', $a$\u00a0$a$ FROM t WHERE x = 1")
     assert found == [("\u00a0", "\u00a0")]
 
@@ -216,7 +216,7 @@ def test_found_spaces_inside_of_quotes_stay(con: pruner_duckdb.Connection) -> No
     "sql", ["SELECT * FROM t", "SELECT A FROM t", "SELECT a_1, k FROM t", "SELECT t FROM t"]
 )
 def test_found_columns_that_differ_in_case_alone(tmp_path: Path, sql: str) -> None:
-    """Both showed the values of the first one. DuckDB gives the second another name, `a_1`, and so do pruned tables."""
+    """Both showed the values of the first one. DuckDB renames the second to `a_1`, and so do pruned tables."""
     root = write_files(tmp_path / "t", pa.table({"A": [1], "a": [5], "k": [0]}))
     plain = duckdb.connect()
     plain.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{root}/*.parquet', union_by_name = true)")

@@ -1,5 +1,5 @@
-"""Rows that statements of the DuckDB adapter have read wrongly because something that was learned of one statement
-was taken for another, or because fewer columns were shown.
+"""Rows that statements of the DuckDB adapter have read wrongly because facts about one statement were applied to
+another, or because fewer columns were shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.running.profiles import examples
 
 
 def test_found_a_table_whose_name_is_another_ones_but_for_digits(tmp_path: Path) -> None:
-    """A sign that is no letter of Python's `\\w` begins a name: `€77` was parsed as `€65`, and that table was read."""
+    """A sign outside Python's `\\w` can begin a name: `€77` was parsed as `€65`, and that table was read."""
     tables = {
         "€65": indexed(write_files(tmp_path / "a", pa.table({"x": [1]}))),
         "€77": indexed(write_files(tmp_path / "b", pa.table({"x": [2], "😀70": [3]}))),
@@ -73,7 +73,7 @@ def shadow() -> Shadow:
 
 
 def require_own_parse(shadow: Shadow, text: str) -> None:
-    """Whatever was parsed before: a text is taken apart as if it was the first one."""
+    """Whatever was parsed before, a text is parsed as if it were the first one."""
 
     def outcome(parse: Callable[[str], object]) -> object:
         try:
@@ -99,7 +99,7 @@ def require_own_parse(shadow: Shadow, text: str) -> None:
     ],
 )
 def test_found_columns_of_another_statements_parse(shadow: Shadow, text: str) -> None:
-    """A tokeniser of ours took digits for a number that DuckDB took for a part of a name."""
+    """A tokenizer of ours took digits for a number that DuckDB took for part of a name."""
     require_own_parse(shadow, text)
 
 
@@ -124,7 +124,7 @@ def test_found_nothing_shared_among_hostile_texts(shadow: Shadow, signs: list[st
 
 @pytest.fixture
 def parted(tmp_path: Path) -> pruner_duckdb.Connection:
-    """Files that have columns with the names of DuckDB's own, below partitions."""
+    """Files with columns named like DuckDB's own, below partitions."""
     for number in range(4):
         (tmp_path / f"t/region=r{number}").mkdir(parents=True)
         own = {"file_index": [3 - number], "file_row_number": [9], "pruner_0": [8], "v": [number]}
@@ -146,7 +146,7 @@ def parted(tmp_path: Path) -> pruner_duckdb.Connection:
 def test_found_partition_values_of_other_files(
     parted: pruner_duckdb.Connection, sql: str, rows: list[object]
 ) -> None:
-    """Without a column of the files' own, DuckDB was told of none and showed the files' `file_index`."""
+    """Without a column of the files, DuckDB was told of none and showed the files' `file_index`."""
     assert sorted(parted.execute(sql).fetchall()) == [(each,) for each in rows]
 
 
@@ -164,7 +164,7 @@ def test_found_partition_values_of_other_files(
     ],
 )
 def test_found_mistakes_by_value_that_were_told_late(tmp_path: Path, sql: str) -> None:
-    """`sql` refuses what DuckDB's `sql` refuses, though a statement with another integer may be right."""
+    """`sql` refuses what DuckDB's `sql` refuses, although a statement with another integer may be valid."""
     table = indexed(write_files(tmp_path / "t", pa.table({"x": [1]})))
     with pruner_duckdb.connect({"t": table}) as con:
         con.sql("SELECT x FROM t").fetchall()
@@ -179,7 +179,7 @@ def test_found_mistakes_by_value_that_were_told_late(tmp_path: Path, sql: str) -
 @pytest.mark.rewriting
 def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: Path) -> None:
     """The letter `r` anywhere in the text ran the relation in a variable `r`: here of a closed connection, in threads
-    of one that was busy.
+    of a busy one.
     """
     table = indexed(write_files(tmp_path / "t", pa.table({"x": [1]})))
     other = pruner_duckdb.connect({"t": table})
@@ -206,7 +206,7 @@ def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: 
 def test_found_a_field_of_a_struct_in_a_list_with_null(
     tmp_path: Path, statement: str, values: list[object]
 ) -> None:
-    """DuckDB 2.0 fails inside and takes the database with it when it reads the field alone by our schema."""
+    """DuckDB 2.0 fails internally and invalidates the database when it reads the field alone by our schema."""
     rows = [
         pa.table({"c1": [n, n + 1], "st": [{"c1": n, "z": "q"}, {"c1": None, "z": "r"}]})
         for n in (98, 99, 127)

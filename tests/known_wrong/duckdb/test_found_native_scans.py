@@ -1,4 +1,4 @@
-"""Native scans of DuckDB that gave other rows than the same files read together (rule R12, trap N6)."""
+"""Native scans of DuckDB that returned other rows than the same files read together (rule R12, trap N6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.duckdb import plain as plain_duckdb
 
 
 def _tree(root: Path, folders: tuple[Any, Any], values: tuple[Any, Any]) -> Path:
-    """Two files whose column `p` is the key of their folders, too, with values that no folder has."""
+    """Two files whose column `p` is also the key of their folders, with values that no folder has."""
     for number, folder in enumerate(folders):
         place = root / f"p={folder}"
         place.mkdir(parents=True)
@@ -41,7 +41,7 @@ def _tree(root: Path, folders: tuple[Any, Any], values: tuple[Any, Any]) -> Path
 def test_a_column_of_path_and_file_in_the_one_file_that_is_left(
     tmp_path: Path, folders: tuple[Any, Any], values: tuple[Any, Any], statement: str
 ) -> None:
-    """Over one such file DuckDB 2.0 takes the statistics of the file's column for those of the folder's value."""
+    """For one such file DuckDB 2.0 takes the statistics of the file's column for those of the folder's value."""
     root = _tree(tmp_path / "t", folders, values)
     table = pruner.open_table(str(root))
     table.create_index("s", on="*")

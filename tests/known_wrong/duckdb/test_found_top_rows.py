@@ -1,4 +1,4 @@
-"""The first rows of a table by some order, with a filter on what a scan computes from the number of a file."""
+"""The first rows of a table in some order, with a filter on what a scan computes from a file's number."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Traps of functions, L5 to L8, S13, S14 and I5, in DuckDB and Trino, with indexes over such functions and without.
 
-Spark's are in test_spark_catalyst_traps.py. What the engine finds by itself says which rows there are.
+Spark's are in test_spark_catalyst_traps.py. The expected rows are those that the engine finds by itself.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def test_found_wall_clocks_beside_instants_in_nanoseconds(tmp_path: Path, litera
 def test_found_casts_to_nanoseconds_that_fail(tmp_path: Path, type_: pa.DataType) -> None:
     """DuckDB casts a column to compare it with TIMESTAMP_NS, which fails for the years before 1677 and after 2262.
 
-    The cast counted as one that never fails. The file with the year 9999 was dropped, and with it DuckDB's error.
+    The cast was taken for one that never fails. The file with the year 9999 was dropped, and DuckDB's error with it.
     """
     years = [[datetime.datetime(year, 1, 1)] for year in (2023, 2024, 2025)]
     far = [[datetime.datetime(2024, 2, 1), datetime.datetime(9999, 1, 1)]]
@@ -83,7 +83,7 @@ def test_found_casts_to_nanoseconds_that_fail(tmp_path: Path, type_: pa.DataType
     written = "CAST(x AS TIMESTAMP_NS) = TIMESTAMP_NS '2024-01-01'"
     assert kept(near, written) == matching(near, written) == {"1.parquet"}
     assert kept(both, written) == {"1.parquet", "3.parquet"}
-    if pa.types.is_timestamp(type_):  # of dates DuckDB's own zone maps skip the file
+    if pa.types.is_timestamp(type_):  # for dates DuckDB's own zone maps skip the file
         connection = pruner_duckdb.connect({"t": str(both)})
         with pytest.raises(duckdb.ConversionException):
             connection.execute("SELECT count(*) FROM t WHERE x = TIMESTAMP_NS '2024-01-01'").fetchall()

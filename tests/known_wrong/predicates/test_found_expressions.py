@@ -26,7 +26,7 @@ from tests.support.losses import kept, matching, write_files
     ],
 )
 def test_found_integers_times_a_decimal_constant(tmp_path: Path, predicate: str) -> None:
-    """`0.1` was taken for a double beside an integer, too, where engines reckon in decimals, or in floats of 32 bits.
+    """`0.1` was taken for a double also beside an integer, where engines compute in decimals, or in 32-bit floats.
 
     3 * 0.1 is 0.3 exactly there, and 0.30000000000000004 was recorded.
     """
@@ -35,7 +35,7 @@ def test_found_integers_times_a_decimal_constant(tmp_path: Path, predicate: str)
     for refused in ("a * 0.1", "a * 0.1::FLOAT", "(a + 1) * 0.1::FLOAT"):
         with pytest.raises(IndexDefinitionError, match="a decimal constant or a float of 32 bits"):
             table.create_index("refused", on=refused)
-    # These are doubles, and no other expressions than theirs.
+    # These are doubles, and serve no other expressions.
     table.create_index("tenth", on="a * 1e-1")
     table.create_index("more", on="a * 1e-1 + 1e-1")
     assert matching(folder, predicate), "a row is at stake"
@@ -44,7 +44,7 @@ def test_found_integers_times_a_decimal_constant(tmp_path: Path, predicate: str)
 
 
 def test_found_a_decimal_constant_beside_doubles_still_prunes(tmp_path: Path) -> None:
-    """There every engine takes the constant for a double, which was meant."""
+    """There every engine takes the constant for a double, as intended."""
     folder = write_files(tmp_path / "t", *(pa.table({"x": [float(n)]}) for n in range(8)))
     pruner.open_table(str(folder)).create_index("tenth", on="x * 0.1")
     predicate = "x * 0.1 > 0.55"
@@ -54,7 +54,7 @@ def test_found_a_decimal_constant_beside_doubles_still_prunes(tmp_path: Path) ->
 def test_found_a_part_of_a_split_text_or_empty(tmp_path: Path) -> None:
     """`coalesce(string_split(s, ',')[2], '')` was taken for `split_part(s, ',', 2)`, which is NULL where `s` is NULL.
 
-    Plans of DuckDB's statements left out the file with the NULL.
+    Plans of DuckDB's statements dropped the file with the NULL.
     """
     texts = ([None, "a,b"], ["c,d"], ["e,"])
     folder = write_files(tmp_path / "t", *(pa.table({"s": pa.array(each, pa.string())}) for each in texts))
@@ -76,7 +76,7 @@ def test_found_a_part_of_a_split_text_or_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("index", "predicate", "row"),
     [
-        # Spark takes `&` before `^` before `|`.
+        # Spark binds `&` before `^` before `|`.
         ("(n | 4) & 1", "n | 4 & 1 = 6", 6),
         ("(n ^ 4) & 1", "n ^ 4 & 1 = 6", 6),
         ("(n | 4) ^ 4", "n | 4 ^ 4 = 6", 6),
@@ -84,7 +84,7 @@ def test_found_a_part_of_a_split_text_or_empty(tmp_path: Path) -> None:
     ],
 )
 def test_found_signs_that_spark_binds_otherwise(tmp_path: Path, index: str, predicate: str, row: int) -> None:
-    """The parser takes them from left to right, so that text for Spark found indexes over something else."""
+    """The parser binds them from left to right, so text for Spark found indexes over something else."""
     folder = write_files(tmp_path / "t", *(pa.table({"n": [n]}) for n in range(10)))
     table = pruner.open_table(str(folder))
     table.create_index("other", on=index, dialect="spark")
@@ -99,9 +99,9 @@ def test_found_signs_that_spark_binds_otherwise(tmp_path: Path, index: str, pred
 
 
 def test_found_seconds_of_instants(tmp_path: Path) -> None:
-    """DuckDB's `epoch` of an instant is not always the double that it is of the wall clock in UTC, which was recorded.
+    """DuckDB's `epoch` of an instant is not always the double of the wall clock in UTC, which was recorded.
 
-    Of 1501 microseconds they are 0.0015010000000000002 and 0.001501. A quarter of all moments is so.
+    For 1501 microseconds they are 0.0015010000000000002 and 0.001501. A quarter of all moments differ.
     """
     moments = [1501 + number * 1_000_000 for number in range(4)]
     columns = [
@@ -140,7 +140,7 @@ def test_found_seconds_of_instants(tmp_path: Path) -> None:
 def test_found_a_file_without_the_columns_of_an_expression(
     tmp_path: Path, expression: str, predicate: str, using: str, native: str
 ) -> None:
-    """Its values were taken for NULL, whatever the expression makes of NULL, and it was left out."""
+    """Its values were taken for NULL, whatever the expression makes of NULL, and the file was dropped."""
     folder = write_files(
         tmp_path / "t",
         pa.table({"id": [0], "extra": pa.array([5], pa.int32()), "text": ["a"]}),
@@ -156,5 +156,5 @@ def test_found_a_file_without_the_columns_of_an_expression(
     con = pruner_duckdb.connect({"t": table}, native=native)
     assert con.execute(f"SELECT id FROM t WHERE {predicate} ORDER BY id").fetchall() == expected
     plan = table.plan(predicate, dialect="duckdb")
-    # The file without the columns stays: nothing is known of it. Where NULL makes NULL, it goes.
+    # The file without the columns stays: its values are unknown. Where NULL yields NULL, it is dropped.
     assert plan.kept == 1

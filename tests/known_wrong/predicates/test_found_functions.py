@@ -1,4 +1,4 @@
-"""Rows that functions of columns have lost, by what a decoder took a function of an engine for."""
+"""Rows that functions of columns have lost because a decoder misread a function of an engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARTS = {
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(("condition", "kept"), PARTS.items())
 def test_found_substr_of_two_arguments_is_no_beginning(condition: str, kept: int, tmp_path: Path) -> None:
-    """DuckDB: `substr(s, 2)`, all from the second letter on, was taken for `left(s, 2)`, and lost its rows."""
+    """DuckDB: `substr(s, 2)`, everything from the second letter on, was taken for `left(s, 2)`, and lost its rows."""
     root = write_files(tmp_path / "t", *(pa.table({"s": texts}) for texts in TEXTS))
     expected = duckdb.execute(
         f"SELECT s FROM read_parquet('{root}/**/*.parquet') WHERE {condition}"
@@ -46,7 +46,7 @@ def test_found_substr_of_two_arguments_is_no_beginning(condition: str, kept: int
     with pruner_duckdb.connect({"t": indexed(root)}) as con:
         rows = con.execute(f"SELECT s FROM t WHERE {condition}").fetchall()
         assert sorted(rows) == sorted(expected)
-        # DuckDB 1.5 hands over `substr(s, 1)` as a call of two arguments, of which no rule says anything.
+        # DuckDB 1.5 hands over `substr(s, 1)` as a call of two arguments, which no rule covers.
         assert con.last_plans[-1].kept == (3 if BEFORE_2 and condition == "substr(s, 1) = 'abc'" else kept)
 
 
@@ -61,7 +61,7 @@ def test_found_an_index_over_a_beginning_is_not_over_the_rest(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["substr", "substring"])
 def test_found_trino_has_a_substr_of_two_arguments(name: str) -> None:
-    """Trino: likewise, where it hands the function over."""
+    """Trino: the same, where it hands the function over."""
     columns = {"s": ScanColumn(["s"], "varchar", "regular")}
 
     def shown(arguments: str, constant: str) -> str:
@@ -73,7 +73,7 @@ def test_found_trino_has_a_substr_of_two_arguments(name: str) -> None:
 
 
 def test_found_a_letter_whose_dot_a_locale_drops() -> None:
-    """Spark 3.5 in a JVM of Lithuanian locale: `upper` makes J of j with U+0307."""
+    """Spark 3.5 in a JVM with a Lithuanian locale: `upper` turns j with U+0307 into J."""
     assert any(
         isinstance(point.low, bytes)
         and isinstance(point.high, bytes)
@@ -88,7 +88,7 @@ def test_found_a_letter_whose_dot_a_locale_drops() -> None:
     ["date_diff('month', DATE '2024-01-01', d) = 1", "date_diff('hour', DATE '2024-01-01', d) > 2000"],
 )
 def test_found_what_a_shape_refuses_is_no_function_of_that_name(tmp_path: Path, condition: str) -> None:
-    """A difference in months was left to the rule for differences in days, which has the same name in engines."""
+    """A difference in months was left to the rule for differences in days, which engines give the same name."""
     days = [[date(2024, 1, 1)], [date(2024, 2, 15)], [date(2024, 6, 1)]]
     root = write_files(tmp_path / "t", *(pa.table({"d": each}) for each in days))
     expected = duckdb.execute(

@@ -1,4 +1,4 @@
-"""Structs that are not the same in all files: DuckDB 2.0 misreads their fields, or fails."""
+"""Structs that differ between files: DuckDB 2.0 misreads their fields, or fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDE = pa.table(
 def test_found_a_field_of_a_struct_that_files_lack(tmp_path: Path) -> None:
     """`WHERE st.f IS NULL` over a file without `st`: "Vector::Reference used on vector of different type".
 
-    DuckDB reads the field alone then and takes the default of the whole struct for it; every later statement on the
+    DuckDB then reads the field alone and takes the default of the whole struct for it; every later statement on the
     database failed as well ("database has been invalidated").
     """
     folder = write_files(tmp_path / "t", OLD, NARROW, WIDE)
@@ -45,7 +45,7 @@ def test_found_a_field_of_a_struct_that_files_lack(tmp_path: Path) -> None:
 
 
 def test_found_structs_that_no_file_lacks_are_read_by_field(tmp_path: Path) -> None:
-    """The detour is taken only where it is needed: the filter on the field still reaches the scan."""
+    """The detour is taken only where needed: the filter on the field still reaches the scan."""
     folder = write_files(tmp_path / "t", NARROW, WIDE)
     with pruner_duckdb.connect({"t": indexed(folder)}) as connection:
         connection.execute("SELECT id FROM t WHERE st.f = 4")

@@ -1,4 +1,4 @@
-"""Rows that plans have lost where the engine's copy of the zone database is not this machine's."""
+"""Rows that plans have lost where the engine's copy of the zone database differs from this machine's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.support.running.profiles import examples
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 CHANGED = ["America/Vancouver", "America/Winnipeg", "Africa/Casablanca", "America/Tijuana", "WET", "EET"]
-"""Zones in which DuckDB 2.0 and a current system of today are an hour apart, some days of 1970 to 2037."""
+"""Zones in which DuckDB 2.0 and a current system differ by an hour, on some days of 1970 to 2037."""
 
 STEPS = 8_800
-"""From 1970 to 2037, 67 hours each."""
+"""From 1970 to 2037, in steps of 67 hours."""
 
 ALIKE = [
     "Europe/Berlin",
@@ -40,7 +40,7 @@ def _files(folder: Path, *moments: datetime.datetime) -> Path:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("zone", [*CHANGED, *ALIKE])
 def test_found_an_engines_zones_stay_within_the_bounds(zone: str) -> None:
-    """Instants and walls by DuckDB lie between those that the rules allow for."""
+    """DuckDB's instants and wall clocks lie within the bounds of the rules."""
     steps = range(0, STEPS, max(1, STEPS // examples(STEPS)))
     moments = [EPOCH + datetime.timedelta(days=3, hours=67 * step) for step in steps]
     with plain_duckdb.judge("UTC") as connection:
@@ -81,7 +81,7 @@ def test_found_rules_that_changed_lately(tmp_path: Path, zone: str) -> None:
 
 
 def test_found_old_names_of_zones(tmp_path: Path) -> None:
-    """WET is Europe/Lisbon in new copies of the database, which had summers two hours from UTC."""
+    """WET is Europe/Lisbon in new copies of the database, where summers were two hours from UTC."""
     start = datetime.datetime(1994, 7, 1)
     folder = _files(tmp_path / "t", *(start + datetime.timedelta(hours=hour) for hour in range(24)))
     for hour in range(24):

@@ -1,6 +1,6 @@
-"""Traps in what a predicate means to a column: L3, L4, L5, L9, L11, L12, N4, and the literals of S6, S12, S14 and S18.
+"""Traps in what a predicate means for a column: L3, L4, L5, L9, L11, L12, N4, and the literals of S6, S12, S14 and S18.
 
-Each test asks two things of the bound predicate: that it leaves possible what an engine answers (soundness),
+Each test requires two things of the bound predicate: that it leaves possible what an engine answers (soundness),
 and that it excludes what can be excluded (power).
 """
 
@@ -64,19 +64,19 @@ def test_l4_prefixes_and_escapes() -> None:
     assert possible("c LIKE 'ab%'", text, b"aa") == {False}
     assert possible("c NOT LIKE 'ab%'", text, b"abc") == {False}
     assert possible("c NOT LIKE 'ab%'", text, None) == {None}
-    # Without ESCAPE a backslash is itself in DuckDB and Trino, and escapes in Spark.
+    # Without ESCAPE a backslash is literal in DuckDB and Trino, and an escape in Spark.
     assert possible(r"c LIKE 'a\%'", text, b"a\\x") == {True}
     assert possible(r"c LIKE 'a\%'", text, b"a\\x", "trino") == {True}
     assert possible(r"c LIKE 'a\%'", text, b"a\\x", "spark") == {False}
     assert possible(r"c LIKE 'a\%'", text, b"a%", "spark") == {True}
-    # What stands behind a wildcard may not match: a NOT LIKE must keep such values.
+    # The part after a wildcard may not match: a NOT LIKE must keep such values.
     assert possible("c NOT LIKE 'a%z'", text, b"ab") == {True, False}
     for predicate in ("c LIKE 'a!%%' ESCAPE '!'", "c NOT LIKE 'a_c'", "c LIKE 'a%z'", "c LIKE 'é%'"):
         assert check(predicate, [b"a%", b"a%b", b"abc", b"az", b"", "éa".encode(), None], text) is True
 
 
 def test_l5_a_narrowing_cast_speaks_of_values_that_fit_alone() -> None:
-    """L5: what lies outside of the narrower type wraps, fails or becomes NULL, so nothing is known of it."""
+    """L5: values outside the narrower type wrap, fail or become NULL, so nothing is known of them."""
     anything = {True, False, None}
     assert possible("CAST(c AS INT) = 1", pa.int64(), 4294967297) == anything
     assert possible("CAST(c AS INT) = 1", pa.int64(), 1) == {True}
@@ -138,7 +138,7 @@ def test_l9_literals_of_another_type() -> None:
 
 
 def test_l11_a_literal_that_cannot_be_converted_is_only_unknown_to_adapters() -> None:
-    """L11: evaluating speculatively throws for rows that the query would never touch (ClickHouse#112231)."""
+    """L11: speculative evaluation fails for rows that the query would never touch (ClickHouse#112231)."""
     schema = TableSchema((Field(("c",), pa.int32()),))
     rules = Semantics()
     expression = parse_predicate("c > 5 AND c = 'abc'", rules)
@@ -178,7 +178,7 @@ def test_n4_odd_names(engine: Engine, name: str) -> None:
     """N4: names with dots, upper case, spaces, `$`, a quote, another script (SPARK-25207, delta#6247, hudi#5804)."""
     quote = "`" if engine == "spark" else '"'
     quoted = quote + name.replace(quote, quote * 2) + quote
-    # A namesake by path stands beside it: `a.b` the column is not field b of a.
+    # A path of the same name is beside it: the column `a.b` is not field b of a.
     schema = table_schema(
         pa.schema(
             [
@@ -197,7 +197,7 @@ def test_n4_odd_names(engine: Engine, name: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_n4_nested_names(engine: Engine) -> None:
-    """N4: nested fields by path, whose names hold dots and quotes themselves."""
+    """N4: nested fields by path, whose names contain dots and quotes."""
     quote = "`" if engine == "spark" else '"'
     schema = table_schema(
         pa.schema([("a", pa.struct([("b", pa.int32()), ("x.y", pa.int32())])), ("a.b", pa.int64())])
@@ -232,7 +232,7 @@ def test_s6_signed_zero(engine: Engine, literal: str) -> None:
 
 
 def test_s12_units_of_timestamps() -> None:
-    """S12: maxima truncated to milliseconds, millis labelled micros (delta#7444, hudi#14161)."""
+    """S12: maxima truncated to milliseconds, millis labeled micros (delta#7444, hudi#14161)."""
     literal = "TIMESTAMP '2020-01-01 00:00:00.123456'"
     second = 18262 * 86400
     assert possible(f"c >= {literal}", pa.timestamp("ms"), second * 1000 + 123) == {False}

@@ -1,4 +1,4 @@
-"""Traps that only a whole plan can fall into: nothing lost, and what is provable dropped."""
+"""Traps that only a whole plan can show: nothing lost, and what is provable dropped."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_n5_dollars_and_backslashes_in_values_and_partitions(tmp_path: Path) -> 
 
 
 def test_n10_an_overwrite_of_the_table_keeps_the_definitions(tmp_path: Path) -> None:
-    """N10 (measured): what lies inside a table goes with `mode("overwrite")`; the metadata table lies beside it."""
+    """N10 (measured): `mode("overwrite")` removes what lies inside a table; the metadata table lies beside it."""
     table = _table(tmp_path / "t", FOUR_FILES)
     table.create_index("stats", on="x")
     shutil.rmtree(tmp_path / "t")
@@ -151,7 +151,7 @@ def test_i4_one_unusable_index_leaves_the_others_working(tmp_path: Path) -> None
 def test_s13_folds_and_offsets_of_seconds(
     tmp_path: Path, zone: str, wall_clock: str, matching: set[str], kept: str
 ) -> None:
-    """S13 (delta#5512, ClickHouse#119173): an hour that comes twice, and a zone that was 1:19:32 ahead of UTC."""
+    """S13 (delta#5512, ClickHouse#119173): a repeated hour, and a zone that was 1:19:32 ahead of UTC."""
     moments = [
         *("2020-11-01T04:30:00", "2020-11-01T05:30:00", "2020-11-01T06:30:00", "2020-11-01T07:30:00"),
         *("1930-06-01T10:40:28", "1930-06-01T11:00:00", "1930-06-02T10:40:28"),
@@ -170,7 +170,7 @@ def test_s13_folds_and_offsets_of_seconds(
 
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_t9_an_index_answers_for_its_own_column_alone(tmp_path: Path, using: str) -> None:
-    """T9 (HUDI-7569, hudi#12234): keys of one column, or of several, say nothing of lists over another."""
+    """T9 (HUDI-7569, hudi#12234): keys of one column, or of several, say nothing about lists over another."""
     table = _table(tmp_path / "t", FOUR_FILES)
     table.create_index("keys", on="x", using=using)
     every = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
@@ -195,7 +195,7 @@ FUNCTIONS_THAT_DIFFER = [
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dialect", ["duckdb", "spark", "trino"])
 def test_i5_functions_that_engines_compute_otherwise_prune_nothing(tmp_path: Path, dialect: str) -> None:
-    """I5: `upper('ß')`, position 0 of a substring, integer division: no evidence of one engine serves another."""
+    """I5: `upper('ß')`, position 0 of a substring, integer division: evidence of one engine never serves another."""
     table = _table(tmp_path / "t", FOUR_FILES)
     table.create_index("stats", on="*")
     table.create_index("bits", on=["x", "s"], using="bitmap")

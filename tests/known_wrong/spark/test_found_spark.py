@@ -1,4 +1,4 @@
-"""Rows that plans have lost under Spark's rules; what Spark 3.5.9 answered is in each docstring."""
+"""Rows that plans have lost under Spark's rules; each docstring gives Spark 3.5.9's answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def integers(tmp_path: Path) -> Path:
 def test_found_spark_decides_by_a_decimal_beyond_bigint_alone(integers: Path, predicate: str) -> None:
     """`x < 9223372036854775808` is TRUE in Spark for NULL, too: DecimalPrecision.integralAndDecimalLiteral.
 
-    The analyzer puts the literal TRUE (or FALSE) in its place, so all three rows of [NULL, NULL, 5] came back.
+    The analyzer replaces it by the literal TRUE (or FALSE), so all three rows of [NULL, NULL, 5] came back.
     """
     assert "0.parquet" in kept_by(integers, predicate, "spark")
 
@@ -44,15 +44,15 @@ def test_found_an_ordinary_decimal_beside_an_integer_still_prunes(integers: Path
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["'1e0'", "'nan'", "'9223372036854775808'", "'abc'"])
 def test_found_a_constant_that_becomes_null_in_the_cast(integers: Path, text: str) -> None:
-    """Without ANSI mode Spark casts the text beside `<=>` to the column's type, to NULL here, which NULL rows equal.
+    """Without ANSI mode Spark casts the text beside `<=>` to the column's type, here to NULL, which NULL rows equal.
 
-    The constant was taken for one that is not NULL, and files of NULLs were dropped.
+    The constant was taken for non-NULL, and files of NULLs were dropped.
     """
     assert {"0.parquet", "3.parquet"} <= kept_by(integers, f"x <=> {text}", "spark", strict=False)
 
 
 def test_found_null_safe_equality_still_prunes(integers: Path) -> None:
-    """A constant that stays what it is drops what it dropped before."""
+    """A constant that the cast preserves drops what it dropped before."""
     assert kept_by(integers, "x <=> 5", "spark") == {"1.parquet"}
     assert kept_by(integers, "NOT (x <=> 5)", "spark") == {"0.parquet", "2.parquet", "3.parquet"}
 
@@ -65,7 +65,7 @@ def test_found_is_true_of_a_number_that_true_does_not_fit(tmp_path: Path) -> Non
 
 
 def test_found_is_true_of_a_boolean_still_prunes(tmp_path: Path) -> None:
-    """Of a boolean column nothing is open."""
+    """For a boolean column nothing is open."""
     folder = write_files(tmp_path / "t", *(pa.array([v], pa.bool_()) for v in (None, True, False)))
     assert kept_by(folder, "x IS TRUE", "spark") == {"1.parquet"}
     assert kept_by(folder, "x IS FALSE", "spark") == {"2.parquet"}
@@ -92,7 +92,7 @@ def test_found_lists_of_texts_compare_as_texts(tmp_path: Path, values: pa.Array,
 
 
 def test_found_lists_of_texts_still_prune(tmp_path: Path) -> None:
-    """A text that is in the list stands for that very value."""
+    """A text in the list means exactly that value."""
     folder = write_files(
         tmp_path / "t", *(pa.array([day], pa.int32()).cast(pa.date32()) for day in (0, 1, 2))
     )

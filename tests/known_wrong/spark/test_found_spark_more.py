@@ -1,4 +1,4 @@
-"""Rows that scans of `pruner_spark` have lost where one session made the frame and another one asked or reads."""
+"""Rows that scans of `pruner_spark` have lost where one session made the frame and another one queried or read it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _indexed(root: Path, *columns: pa.Array) -> Path:
 def test_found_files_are_read_by_the_rules_of_the_session_of_the_relation(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A global view of a session that respects case, queried in one that does not: Spark 3.5.9 reads by the first.
+    """A global view of a case-sensitive session, queried in a case-insensitive one: Spark 3.5.9 reads by the first.
 
     `FileSourceScanExec` gives `relation.sparkSession` to the reader, so `a` is NULL where files have `A`. The plan
-    was made by the rules of the session that asked, and dropped every file for `a IS NULL`.
+    followed the rules of the querying session, and dropped every file for `a IS NULL`.
     """
     root = _indexed(tmp_path / "t", *(pa.array([n], pa.int32()) for n in (1, 2, 3)))
     first, second = spark.newSession(), spark.newSession()
@@ -59,10 +59,10 @@ def test_found_files_are_read_by_the_rules_of_the_session_of_the_relation(
 
 
 def test_found_a_constant_that_follows_the_zone_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
-    """`CAST(TIMESTAMP_NTZ '…' AS TIMESTAMP)` by the zone of when the frame was made, run when the session has another.
+    """`CAST(TIMESTAMP_NTZ '…' AS TIMESTAMP)` in the zone in which the frame was made, run when the session has another.
 
-    A cast keeps the zone that it was resolved with (ResolveTimeZone). Where ConstantFolding is switched off, the cast
-    of a constant reaches the scan; it was taken to follow the zone of the moment.
+    A cast keeps the zone that it was resolved with (ResolveTimeZone). With ConstantFolding switched off, the cast of a
+    constant reaches the scan; it was evaluated in the session's current zone.
     """
     moments = [datetime.datetime(2020, 1, 1, hour, tzinfo=datetime.UTC) for hour in (1, 7, 13, 19)]
     root = _indexed(tmp_path / "t", *(pa.array([moment], pa.timestamp("us", "UTC")) for moment in moments))
@@ -82,10 +82,10 @@ def test_found_a_constant_that_follows_the_zone_of_its_own(spark: SparkSession, 
 
 
 def test_found_cached_data_is_read_from_the_cache(spark: SparkSession, tmp_path: Path) -> None:
-    """A cached frame kept its rows when its files changed, and `prune` of it read the files again.
+    """A cached frame kept its rows when its files changed, but `prune` of it read the files again.
 
-    Spark 3.5.9 looks cached plans up by `sameResult`, which a relation with another file index is not. The query
-    failed for a file that was gone.
+    Spark 3.5.9 looks up cached plans by `sameResult`, which does not match a relation with another file index. The
+    query failed on a deleted file.
     """
     root = _indexed(tmp_path / "t", *(pa.array([n], pa.int32()) for n in (1, 2, 3)))
     cached = spark.read.parquet(str(root)).where("A < 3").cache()
@@ -104,7 +104,7 @@ def test_found_cached_data_is_read_from_the_cache(spark: SparkSession, tmp_path:
 
 
 def test_found_read_uses_sparks_cache(spark: SparkSession, tmp_path: Path) -> None:
-    """`read` of a plain table that Spark had cached read the files again, where `spark.read` took the cache."""
+    """`read` of a plain table that Spark had cached read the files again, where `spark.read` used the cache."""
     root = _indexed(tmp_path / "t", *(pa.array([n], pa.int32()) for n in (1, 2, 3)))
     cached = spark.read.parquet(str(root)).cache()
     try:
@@ -119,10 +119,10 @@ def test_found_read_uses_sparks_cache(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_found_a_frame_keeps_the_meaning_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
-    """A frame made while CHAR was read as STRING, and pruned when that was over, was analysed anew: CHAR was padded.
+    """A frame made while CHAR was read as STRING, and pruned after that, was analyzed again: CHAR was padded.
 
-    Nodes above a relation that was replaced are new, and Spark 3.5.9 analyses what is not marked as analysed
-    (`Analyzer.executeAndCheck`); ApplyCharTypePadding goes by the setting of the moment.
+    Nodes above a replaced relation are new, and Spark 3.5.9 analyzes what is not marked as analyzed
+    (`Analyzer.executeAndCheck`); ApplyCharTypePadding follows the current setting.
     """
     root = tmp_path / "t"
     root.mkdir()

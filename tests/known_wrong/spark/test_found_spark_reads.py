@@ -1,4 +1,4 @@
-"""Rows that scans of `pruner_spark` have lost: Spark took values of a column from elsewhere than the index did."""
+"""Rows that scans of `pruner_spark` have lost: Spark took a column's values from elsewhere than the index did."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_found_a_column_with_a_default_is_not_null_in_older_files(
         spark.sql("INSERT INTO found_default VALUES (3, NULL, NULL)")
         _index(tmp_path / "t")
         frame = spark.table("found_default")
-        # The file without b stays; what is known of the two that have it holds.
+        # The file without b stays; the records of the two that have it still apply.
         assert _files_read(frame, "b = 5") == [1]
         assert _files_read(frame, "b IS NOT NULL") == [2]
         assert _files_read(frame, "b IS NULL") == [2]
@@ -89,7 +89,7 @@ def test_found_fields_of_structs_have_field_ids(spark: SparkSession, tmp_path: P
 
 @pytest.mark.parametrize("enabled", ["TRUE", " true"])
 def test_found_a_setting_is_spelled_otherwise(spark: SparkSession, tmp_path: Path, enabled: str) -> None:
-    """Spark trims what a truth value is set to and takes it in any case; only `true` was understood."""
+    """Spark trims boolean settings and ignores their case; only `true` was understood."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     root = tmp_path / "t"

@@ -1,4 +1,4 @@
-"""Rows that `pruner_spark` has lost where text is no UTF-8, which Spark's casts of bytes and writers of Parquet let."""
+"""Rows that `pruner_spark` has lost where text is not UTF-8, which Spark's casts of bytes and Parquet writers allow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         columns = {
             "s": pa.array([text]).view(pa.string()),
             "n": pa.array([number], pa.int64()),
-            # The last three lie behind the year 9999.
+            # The last three lie beyond the year 9999.
             "d": pa.array([number * 1_000_000], pa.int32()).cast(pa.date32()),
         }
         pq.write_table(pa.table(columns), root / f"{number}.parquet")
@@ -47,7 +47,7 @@ def test_found_characters_of_text_that_is_no_utf8_are_counted_otherwise(
 ) -> None:
     """Spark takes the bytes C3 41 for one character, DuckDB, which evaluates indexes, for two.
 
-    And of `upper` of such text DuckDB's database ended, so that no other file came to a record.
+    `upper` of such text invalidated DuckDB's database, so that no other file was recorded.
     """
     plain, pruned = spark.read.parquet(str(root)), pruner_spark.read(spark, root)
     before = pruner_spark.last_plans(spark)
@@ -63,7 +63,7 @@ def test_found_characters_of_text_that_is_no_utf8_are_counted_otherwise(
 def test_found_keys_that_python_shows_as_others_are_no_proof(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """What comes from Spark for the byte FF is U+FFFD, and of a day behind the year 9999 an error."""
+    """Python receives U+FFFD from Spark for the byte FF, and an error for a day beyond the year 9999."""
     monkeypatch.setattr(key_lists, "MOST_LISTED", most)
     plain = spark.read.parquet(str(root))
     for keys, kept in (

@@ -1,6 +1,6 @@
 """Columns that Spark reads as another type, or another number, than Arrow does (rule R11), on Spark itself.
 
-Spark over all files, with the predicates as columns so that nothing is pushed down, is the oracle; pruned rows come
+The oracle is Spark over all files, with the predicates as columns so that nothing is pushed down; pruned rows come
 from `pruner_spark.read`.
 """
 
@@ -33,7 +33,7 @@ NOON = datetime.datetime(2024, 1, 1, 12)
 def check(
     spark: SparkSession, folder: Path, expected: Mapping[str, tuple[int, int]], column: str = "x"
 ) -> None:
-    """Hold pruned rows against Spark's own; `expected` are rows found and files kept of each predicate."""
+    """Compare pruned rows with Spark's own; `expected` holds the rows found and files kept for each predicate."""
     opened = pruner.open_table(str(folder))
     if not opened.indexes():
         opened.create_index("i", on=column)
@@ -63,10 +63,10 @@ def check(
 def test_s24_numbers_that_do_not_fit(
     spark: SparkSession, tmp_path: Path, annotation: str, value: int, read: int
 ) -> None:
-    """Unsigned ones are read as they are stored, signed ones wrapped."""
+    """Unsigned ones are read as stored, signed ones wrapped."""
     for number in (value, 5, 6):
         converted(tmp_path / f"{number}.parquet", pa.array([number], pa.int32()), annotation)
-    # Of an unsigned column with a number that does not fit, that file is unknown; Spark wraps what Arrow wraps.
+    # A file of an unsigned column with a number that does not fit is unknown; Spark wraps what Arrow wraps.
     unsure = 2 if annotation.startswith("U") else 1
     check(spark, tmp_path, {f"x = {read}": (1, 1), "x = 5": (1, unsure), "x = 5 OR x = 6": (2, unsure + 1)})
 
@@ -86,7 +86,7 @@ def test_s24_wider_integers_beside_numbers_that_do_not_fit(
 
 
 def _days(folder: Path, *, nested: bool) -> None:
-    """Milliseconds, microseconds with and without a logical type, and INT96, a day each, as Spark's writers have it."""
+    """Milliseconds, microseconds with and without a logical type, and INT96, a day each, as Spark writes them."""
     for number in range(4):
         moments = pa.array([NOON + datetime.timedelta(days=number)], pa.timestamp("us"))
         instants = moments.cast(pa.timestamp("ms" if number == 0 else "us", "UTC"))
@@ -118,7 +118,7 @@ def test_timestamps_of_every_output_type_in_one_table(
 
 @pytest.mark.parametrize("inferred", ["true", "false"])
 def test_wall_clocks_in_plain_tables(spark: SparkSession, tmp_path: Path, inferred: str) -> None:
-    """As TIMESTAMP_NTZ they prune; as instants, which a setting makes of them, they are kept with the reason."""
+    """As TIMESTAMP_NTZ they prune; as instants, which a setting makes of them, they stay with the reason."""
     for number in range(3):
         plain(
             tmp_path / f"{number}.parquet",

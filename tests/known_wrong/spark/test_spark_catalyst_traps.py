@@ -1,7 +1,7 @@
-"""Traps in what Catalyst's predicates are taken for: L5 to L8, L12 and S17, through Spark itself.
+"""Traps in how Catalyst's predicates are read: L5 to L8, L12 and S17, through Spark itself.
 
-Each predicate is computed by Spark over all rows and planned from the form that its optimizer hands to the scan.
-What no statistics can decide keeps every file; beside it, in an AND, what they can decide still prunes.
+Spark computes each predicate over all rows; the plan uses the form that its optimizer hands to the scan.
+A predicate that no statistics can decide keeps every file; a decidable one beside it, in an AND, still prunes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def numbers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def moments(tmp_path: Path) -> Path:
-    """Files of instants: the ends of 2019, the begin of 2020, and a summer's noon."""
+    """Files of instants: the end of 2019, the beginning of 2020, and a summer's noon."""
     texts = ("2019-12-31T23:30:00", "2020-01-01T03:15:00", "2020-07-01T12:00:00")
     return write_files(
         tmp_path / "t",
@@ -53,7 +53,7 @@ def moments(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """Files of texts: ant, Bee, and a word of which upper case has one letter more."""
+    """Files of texts: ant, Bee, and a word whose upper case is one letter longer."""
     return write_files(tmp_path / "t", *(pa.array([text]) for text in ("ant", "Bee", "straße")))
 
 
@@ -69,7 +69,7 @@ def test_l5_narrowing_casts_wrap(spark: SparkSession, numbers: Path) -> None:
 
 
 def test_l5_widening_casts_still_prune(spark: SparkSession, numbers: Path) -> None:
-    """A cast that keeps every value and their order is seen through."""
+    """A cast that preserves every value and their order is seen through."""
     only = ({"2.parquet"}, {"2.parquet"})
     assert matching_and_kept(spark, numbers, "CAST(x AS DECIMAL(25, 2)) = 24.00") == only
     assert matching_and_kept(spark, numbers, "CAST(x AS DOUBLE) BETWEEN 20D AND 30D") == only
@@ -133,7 +133,7 @@ def test_l7_changes_of_case_are_not_monotone(
 
 
 def test_l7_zones_with_a_clock_change(spark: SparkSession, tmp_path: Path) -> None:
-    """An hour that comes twice: of two instants the later one shows the earlier wall clock."""
+    """A repeated hour: of two instants the later one shows the earlier wall clock."""
     # 01:45 in New York, 01:30 after the clocks went back, 04:00
     instants = [1_604_209_500_000_000, 1_604_212_200_000_000, 1_604_221_200_000_000]
     folder = write_files(
@@ -158,7 +158,7 @@ def test_l7_zones_with_a_clock_change(spark: SparkSession, tmp_path: Path) -> No
 def test_l8_remainders_are_periodic(
     spark: SparkSession, numbers: Path, predicate: str, matching: set[str], kept: set[str]
 ) -> None:
-    """`x % 8` taken for monotone (duckdb-iceberg#1052): it is asked period by period."""
+    """`x % 8` taken for monotone (duckdb-iceberg#1052): it is evaluated period by period."""
     assert matching_and_kept(spark, numbers, predicate) == (matching, kept)
 
 
@@ -179,7 +179,7 @@ def test_l8_parts_of_moments_are_periodic(
 
 
 def test_l12_comparisons_without_regard_to_case(spark: SparkSession, words: Path) -> None:
-    """ILIKE becomes LIKE over `lower`, whose bounds are not those of the column (delta#3068): both cases are asked."""
+    """ILIKE becomes LIKE over `lower`, whose bounds are not those of the column (delta#3068): both cases are tried."""
     assert matching_and_kept(spark, words, "x ILIKE 'b%'") == ({"1.parquet"}, {"1.parquet"})
     assert matching_and_kept(spark, words, "x LIKE 'B%'") == ({"1.parquet"}, {"1.parquet"})
 

@@ -49,7 +49,7 @@ def _rows(table: pruner.Table, predicate: str, dialect: str = "duckdb") -> dict[
 
 
 def test_s6_signed_zeros_are_one_value(tmp_path: Path) -> None:
-    """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they stand."""
+    """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they are."""
     files: dict[str, Columns] = {
         "minus.parquet": {"x": [-0.0, 1.0]},
         "plus.parquet": {"x": [2.0, 0.0]},
@@ -97,7 +97,7 @@ def test_l3_null_is_neither_equal_nor_different(tmp_path: Path) -> None:
 
 
 def test_i2_files_without_values_or_rows(tmp_path: Path) -> None:
-    """I2 (paimon#9140): nothing but NULL, no row at all, and no such column."""
+    """I2 (paimon#9140): only NULLs, no row at all, and no such column."""
     integers: Callable[[list[Any]], Any] = lambda values: pa.array(values, pa.int64())  # noqa: E731
     files: dict[str, Any] = {
         "nulls.parquet": {"x": integers([None, None])},
@@ -118,7 +118,7 @@ def test_i2_files_without_values_or_rows(tmp_path: Path) -> None:
 
 
 def test_i3_a_changed_blob_is_not_believed(tmp_path: Path) -> None:
-    """I3 (measured): 12.8 % of random changes decode as another set; every one of them must be noticed."""
+    """I3 (measured): 12.8 % of random changes decode as another set; every one of them must be detected."""
     rng = np.random.default_rng(3)
     pq.write_table(pa.table({"x": pa.array(rng.integers(0, 3, 5000))}), tmp_path / "a.parquet")
     field = Field(("x",), pa.int64())
@@ -197,7 +197,7 @@ def test_t8_positions_after_clustering(tmp_path: Path, hudi_tables: KeptTables) 
 
 
 def test_t12_rows_of_slices_with_logs_are_never_told(tmp_path: Path, hudi_tables: KeptTables) -> None:
-    """T12 (measured): what base file and log hold is read merged, so no position stands for a row."""
+    """T12 (measured): base file and log are read merged, so no position identifies a row."""
     path = hudi_tables.path("mor_partial_update_v9")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("bits", on=["seats", "fare"], using="bitmap")
@@ -215,12 +215,12 @@ TEXT = st.text(st.sampled_from("ab$\\.N/ \n鯨") | st.characters(codec="utf-8"),
 def test_n5_keys_come_apart_as_they_were_put_together(
     column: str, value: str | None, partition: str, file_group: str
 ) -> None:
-    """N5 (RFC-92): `$` and `\\` within a value, a partition or a name; NULL is no value, and no partition is none."""
+    """N5 (RFC-92): `$` and `\\` within a value, a partition or a name; NULL and the empty partition survive as such."""
     assert split(stem(column, value) + place(partition, file_group)) == (column, value, partition, file_group)
 
 
 def test_n5_values_that_look_like_other_keys(tmp_path: Path) -> None:
-    """N5 (RFC-92): searching `a$` must not find the value `a$b`."""
+    """N5 (RFC-92): a search for `a$` must not find the value `a$b`."""
     table = _table(tmp_path / "t", {"f.parquet": {"s": ["a", "a$b", "a\\", "", None, "\\N"]}}, ["s"])
     keys = [entry.key for entry in table.inspect("bits")]
     assert len(set(keys)) == 6
@@ -232,7 +232,7 @@ def test_n5_values_that_look_like_other_keys(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [3, 4])
 def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path, limit: int) -> None:
-    """An index for few values must not fail where a file has many."""
+    """An index for few values must not fail on a file with many."""
     root = tmp_path / "t"
     root.mkdir()
     pq.write_table(pa.table({"x": [1, 2, 3, 4]}), root / "many.parquet")
@@ -255,7 +255,7 @@ def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path,
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("file_format", ["orc", "csv", "feather"])
 def test_s16_files_that_are_not_parquet_stay_and_are_named(tmp_path: Path, file_format: str) -> None:
-    """Hudi's base files can be ORC; whatever the name says, a file that is no Parquet has no bitmaps."""
+    """Hudi's base files can be ORC; whatever its name, a file that is not Parquet has no bitmaps."""
     root = tmp_path / "t"
     root.mkdir()
     columns = pa.table({"s": ["a", "b"]})
@@ -275,7 +275,7 @@ def test_s16_files_that_are_not_parquet_stay_and_are_named(tmp_path: Path, file_
 
 
 def test_records_stand_in_the_partition_of_their_name(tmp_path: Path) -> None:
-    """The documents call the partitions of the metadata table column_stats and bitmap_index."""
+    """The documentation calls the partitions of the metadata table column_stats and bitmap_index."""
     table = _table(tmp_path / "t", {"a.parquet": {"s": ["x"]}}, ["s"])
     table.create_index("stats", on="s")
     index = Path(table.index_uri.removeprefix("file://"))
@@ -284,7 +284,7 @@ def test_records_stand_in_the_partition_of_their_name(tmp_path: Path) -> None:
 
 
 def test_a_file_in_which_every_row_matches_has_no_null(tmp_path: Path) -> None:
-    """N5: a predicate that is NULL on some row is not true on all of them, and NOT of it neither."""
+    """N5: a predicate that is NULL on some row is not true on all of them, nor is its negation."""
     files: dict[str, Columns] = {
         "all.parquet": {"x": [1, 2, 3]},
         "null.parquet": {"x": [1, 2, None]},
@@ -307,7 +307,7 @@ def test_a_file_in_which_every_row_matches_has_no_null(tmp_path: Path) -> None:
 
 
 def test_a_literal_that_may_mean_several_instants_drops_what_none_of_them_can_match(tmp_path: Path) -> None:
-    """L3: without the session's zone a time of day is known to within some hours."""
+    """L3: without the session's zone a time of day is known only to within some hours."""
     first = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     files: dict[str, Columns] = {
         f"{hours:02}.parquet": {"ts": [first + datetime.timedelta(hours=hours)]} for hours in (2, 14, 80)
@@ -321,7 +321,7 @@ def test_a_literal_that_may_mean_several_instants_drops_what_none_of_them_can_ma
 
 
 def test_s17_old_dates_of_an_unknown_calendar_settle_nothing_for_spark(tmp_path: Path) -> None:
-    """A setting of the session decides which days Spark reads; DuckDB reads them as they stand."""
+    """A session setting decides which days Spark reads; DuckDB reads them as stored."""
     old = [datetime.date(1500, 1, 1)]
     files: dict[str, Columns] = {"old.parquet": {"d": old}, "new.parquet": {"d": [datetime.date(2000, 1, 1)]}}
     table = _table(tmp_path / "t", files, ["d"])
@@ -333,7 +333,7 @@ def test_s17_old_dates_of_an_unknown_calendar_settle_nothing_for_spark(tmp_path:
 
 
 def test_i3_rows_whose_bitmaps_are_gone_are_all_possible(tmp_path: Path) -> None:
-    """The values are known, the segment with the rows is lost meanwhile: nothing is dropped, the plan says so."""
+    """The values are known, but the segment with the rows is lost: nothing is dropped, the plan says so."""
     files: dict[str, Columns] = {
         "together.parquet": {"a": [1, 1, 2, 3], "b": [1, 2, 2, 3]},
         "apart.parquet": {"a": [1, 2, 3], "b": [2, 1, 3]},
@@ -364,7 +364,7 @@ NUMBERS = [
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("data_type", NUMBERS, ids=str)
 def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_type: pa.DataType) -> None:
-    """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""
+    """I1 (datafusion#22994, milvus#51140, trino#30544): values looked up in another domain than recorded."""
     root = tmp_path / "t"
     root.mkdir()
     make = Decimal if pa.types.is_decimal(data_type) else int

@@ -55,7 +55,7 @@ def _kept(table: pruner.Table, predicate: str, dialect: str = "duckdb") -> list[
 
 @pytest.mark.sampled(2)
 def test_s6_signed_zeros_are_one_value(using: str, tmp_path: Path) -> None:
-    """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they stand."""
+    """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they are."""
     files = {"minus.parquet": {"x": [-0.0]}, "plus.parquet": {"x": [0.0]}, "none.parquet": {"x": [3.0]}}
     table = _table(tmp_path / "t", files, ["x"], using)
     for literal in ("0.0", "-0.0", "0", "CAST(0 AS DECIMAL(5, 2))"):
@@ -76,7 +76,7 @@ def test_s2_nan_equals_itself_or_nothing(using: str, tmp_path: Path) -> None:
 
 @pytest.mark.sampled(2)
 def test_i2_files_without_values_or_rows(using: str, tmp_path: Path) -> None:
-    """I2 (paimon#9140): nothing but NULL, no row at all, and no such column."""
+    """I2 (paimon#9140): only NULLs, no row at all, and no such column."""
     integers: Callable[[list[Any]], Any] = lambda values: pa.array(values, pa.int64())  # noqa: E731
     files = {
         "nulls.parquet": {"x": integers([None, None])},
@@ -111,7 +111,7 @@ TYPES = [
 def test_i1_a_value_is_found_by_literals_of_other_types(
     using: str, tmp_path: Path, data_type: pa.DataType
 ) -> None:
-    """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""
+    """I1 (datafusion#22994, milvus#51140, trino#30544): values looked up in another domain than recorded."""
     make = Decimal if pa.types.is_decimal(data_type) else int
     files: dict[str, Columns] = {}
     for name, values in {"a": [7, 8], "b": [8, 9], "c": [10, None]}.items():
@@ -138,7 +138,7 @@ def test_i1_a_value_is_found_by_literals_of_other_types(
 
 @pytest.mark.sampled(2)
 def test_i1_files_of_several_types(using: str, tmp_path: Path) -> None:
-    """I1, R7: a column that was widened keeps its filters."""
+    """I1, R7: a widened column keeps its filters."""
     root = tmp_path / "t"
     table = _table(root, {"a.parquet": {"x": pa.array([1, 2], pa.int8())}}, ["x"], using)
     _write(root, {"b.parquet": {"x": [2**40, 2]}, "c.parquet": {"x": pa.array([3], pa.int32())}})
@@ -148,7 +148,7 @@ def test_i1_files_of_several_types(using: str, tmp_path: Path) -> None:
 
 
 def test_r7_what_is_rounded_is_not_looked_up(using: str, tmp_path: Path) -> None:
-    """R7: bigint read as double never serves a bloom filter: 2^53 and 2^53 + 1 are one double."""
+    """R7: a bigint read as double never uses a bloom filter: 2^53 and 2^53 + 1 are one double."""
     root = tmp_path / "t"
     table = _table(root, {"a.parquet": {"x": [2**53 + 1]}}, ["x"], using)
     assert _kept(table, f"x = {2**53}") == []
@@ -215,7 +215,7 @@ def test_t4_t8_files_that_change_are_open_until_the_refresh(using: str, tmp_path
 def test_t1_filters_hold_what_log_files_brought(
     using: str, hudi_tables: KeptTables, tmp_path: Path, version: int
 ) -> None:
-    """T1 (HUDI-8588, HUDI-6649), R5: the filter of a slice is about the union of its files."""
+    """T1 (HUDI-8588, HUDI-6649), R5: the filter of a slice covers the union of its files."""
     path = hudi_tables.path(f"mor_commit_time_v{version}")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("values", on=["id", "seats", "fare"], using=using, options=OPTIONS[using])
@@ -241,7 +241,7 @@ def test_a_part_of_the_partitions(using: str, tmp_path: Path) -> None:
 
 @pytest.mark.sampled(2)
 def test_i4_damaged_segments_keep_their_files(using: str, tmp_path: Path) -> None:
-    """I4 (PARQUET-1391), R10: a byte that changed costs the index, not the query, and no row."""
+    """I4 (PARQUET-1391), R10: a changed byte costs the index, not the query, and no row."""
     rng = np.random.default_rng(1)
     root = tmp_path / "t"
     values = [rng.integers(0, 2**62, 30_000) for _ in range(20)]

@@ -1,4 +1,4 @@
-"""Files of one tree whose column has types that no reader brings together: never read as the first file's type."""
+"""Files of one tree whose column has types that no reader reconciles: never read as the first file's type."""
 
 from __future__ import annotations
 

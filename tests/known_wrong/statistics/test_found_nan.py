@@ -1,4 +1,4 @@
-"""Files with NaN that statistics do not count: a plan of one file answers what DuckDB answers over all of them."""
+"""Files with NaN that statistics do not count: a plan of one file gives the answer of DuckDB over all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.duckdb import plain as plain_duckdb
 
 NAN = float("nan")
 FALSE_OF_NAN = ("x = 0", "x < 10", "x <= 0", "x IN (0, 1)", "x BETWEEN -1 AND 1")
-"""Of several files DuckDB loses rows with NaN for other conditions, and so it does through pruner."""
+"""With several files DuckDB loses rows with NaN for other conditions, also through pruner."""
 
 CONDITIONS = (*FALSE_OF_NAN, "x <> 0", "x > 3", "NOT (x < 10)")
 
@@ -82,7 +82,7 @@ def test_one_file_of_a_float_column_by_its_own_index(tmp_path: Path) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["bitmap", "bloom_filter"])
 def test_found_the_greatest_number_of_one_file(tmp_path: Path, using: str) -> None:
-    """DuckDB answers `max(x)` of one file with NaN from its statistic, once it has to reckon with NaN."""
+    """DuckDB answers `max(x)` of one file with NaN from its statistic, once it must account for NaN."""
     root = tmp_path / "t"
     _write(root, pa.float64(), evolved=False)
     pruner.open_table(root).create_index("ids", on="id", using=using)

@@ -1,6 +1,6 @@
 """Files whose Parquet type the engine reads as another type than Arrow does (rule R11, traps S20 to S24).
 
-DuckDB over a table that was made of all files (`CREATE TABLE … AS`, so that nothing of its own prunes) is the oracle.
+DuckDB over a table made of all files (`CREATE TABLE … AS`, so that DuckDB itself prunes nothing) is the oracle.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def matching(folder: Path, predicate: str, zone: str = "UTC") -> set[str]:
 
 
 def kept(folder: Path, predicate: str, using: str = "column_stats", zone: str = "UTC") -> set[str]:
-    """Names of the files that are kept by a plan over one index, by DuckDB's rules."""
+    """Names of the files that a plan over one index keeps, by DuckDB's rules."""
     table = pruner.open_table(str(folder))
     if not table.indexes():
         table.create_index("i", on="x", using=using)
@@ -52,7 +52,7 @@ def kept(folder: Path, predicate: str, using: str = "column_stats", zone: str = 
 
 
 def counted(folder: Path, predicate: str, zone: str = "UTC", most_files: int | None = None) -> int:
-    """Rows that a statement through the adapter finds; it may read so many files."""
+    """Rows that a statement through the adapter finds; it may read at most `most_files` files."""
     with pruner_duckdb.connect({"t": str(folder)}) as con:
         con.execute(f"SET TimeZone = '{zone}'")
         ((rows,),) = con.sql(f"SELECT count(*) FROM t WHERE {predicate}").fetchall()
@@ -61,7 +61,7 @@ def counted(folder: Path, predicate: str, zone: str = "UTC", most_files: int | N
 
 
 def days(unit: Unit, *dates: str) -> pa.Array:
-    """Instants at the midnights of UTC."""
+    """Instants at midnight in UTC."""
     moments = [datetime.datetime.fromisoformat(date) for date in dates]
     return pa.array(moments, pa.timestamp(unit)).cast(pa.timestamp(unit, "UTC"))
 
@@ -117,7 +117,7 @@ NANOSECOND = datetime.datetime(2024, 1, 1)
 @pytest.mark.parametrize("nested", [False, True], ids=["column", "field"])
 @pytest.mark.parametrize("old_first", [False, True])
 def test_s21_int96_beside_nanoseconds(tmp_path: Path, nested: bool, old_first: bool) -> None:
-    """DuckDB types the column by INT96, which is TIMESTAMP, and rounds the nanoseconds of the other file."""
+    """DuckDB types the column by INT96, as TIMESTAMP, and rounds the nanoseconds of the other file."""
     ends = pa.array([1_704_067_205_000_000_001], pa.timestamp("ns"))
     starts = pa.array([1_704_067_100_000_000_000], pa.timestamp("ns"))
     if nested:
@@ -135,7 +135,7 @@ def test_s21_int96_beside_nanoseconds(tmp_path: Path, nested: bool, old_first: b
 
 
 def test_s22_int96_beyond_nanoseconds_in_lists(tmp_path: Path) -> None:
-    """All values of the list lie where no nanosecond is: the points were dropped, and the file with them."""
+    """All values of the list lie outside the range of nanoseconds: the points were dropped, and the file with them."""
     for year in (1500, 2024, 9999):
         values = pa.array([datetime.datetime(year, 12, 31)], pa.timestamp("us"))
         int96(tmp_path / f"{year}.parquet", values)
@@ -154,7 +154,7 @@ def test_s22_int96_beyond_nanoseconds_in_lists(tmp_path: Path) -> None:
 
 
 def test_s23_enum_is_text(tmp_path: Path) -> None:
-    """Arrow has bytes for ENUM; all three engines read text, so the column is one of text and prunes."""
+    """Arrow reads ENUM as bytes; all three engines read text, so the column is text and prunes."""
     converted(tmp_path / "a.parquet", pa.array([b"apple"]), "ENUM")
     converted(tmp_path / "b.parquet", pa.array([b"pear"]), "ENUM")
     plain(tmp_path / "c.parquet", pa.array(["plum"]))
@@ -170,7 +170,7 @@ def test_s23_enum_is_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("old_first", [False, True])
 def test_s23_enum_beside_bytes(tmp_path: Path, old_first: bool) -> None:
-    """In DuckDB text beside bytes: `x = '\\x41'` is one byte or four letters, by which file comes first."""
+    """Text beside bytes in DuckDB: `x = '\\x41'` is one byte or four letters, depending on which file comes first."""
     converted(tmp_path / ("a.parquet" if old_first else "z.parquet"), pa.array([b"\\x41"]), "ENUM")
     plain(tmp_path / "m.parquet", pa.array([b"A"]))
     table = pruner.open_table(str(tmp_path))
@@ -181,7 +181,7 @@ def test_s23_enum_beside_bytes(tmp_path: Path, old_first: bool) -> None:
 
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_s23_text_by_its_logical_type_alone_is_bytes_in_duckdb(tmp_path: Path, using: str) -> None:
-    """DuckDB asks the converted type; without it text is BLOB, `'\\x41'` one byte, and `LIKE` an error."""
+    """DuckDB follows the converted type; without it text is BLOB, `'\\x41'` one byte, and `LIKE` an error."""
     logical_only(tmp_path / "a.parquet", pa.array(["A"]))
     logical_only(tmp_path / "b.parquet", pa.array(["\\x41"]))
     predicate = r"x = '\x41'::BLOB"
@@ -202,7 +202,7 @@ def test_s23_dates_by_their_logical_type_alone_are_numbers_in_duckdb(tmp_path: P
 
 @pytest.mark.parametrize("old_first", [False, True])
 def test_s23_uuid_beside_fixed_size_bytes(tmp_path: Path, old_first: bool) -> None:
-    """Both are 16 bytes in Arrow; DuckDB reads UUID from one, whose texts are other bytes."""
+    """Both are 16 bytes in Arrow; DuckDB reads one as UUID, whose texts are other bytes."""
     letters = b"ABCDEFGHIJKLMNOP"
     logical(
         tmp_path / ("a.parquet" if old_first else "z.parquet"), pa.array([letters], pa.binary(16)), "UUID"
@@ -214,7 +214,7 @@ def test_s23_uuid_beside_fixed_size_bytes(tmp_path: Path, old_first: bool) -> No
 
 
 def test_s23_a_variant_is_no_struct(tmp_path: Path) -> None:
-    """Its parts are no fields that an engine shows: DuckDB takes `x.typed_value` for a key of the value."""
+    """Its parts are not fields that an engine exposes: DuckDB takes `x.typed_value` for a key of the value."""
     for number in (5, 7):
         parts = [pa.array([b"\x01\x00\x00"]), pa.array([None], pa.binary()), pa.array([number], pa.int32())]
         group = pa.StructArray.from_arrays(parts, ["metadata", "value", "typed_value"])
@@ -242,7 +242,7 @@ UNFIT = [
 def test_s24_values_that_do_not_fit_their_annotation(
     tmp_path: Path, using: str, annotation: str, value: int, dialect: str
 ) -> None:
-    """Spark and Trino read the number as it is stored, Arrow and DuckDB wrap it to what fits."""
+    """Spark and Trino read the number as stored, Arrow and DuckDB wrap it to what fits."""
     converted(tmp_path / "unfit.parquet", pa.array([value], pa.int32()), annotation)
     converted(tmp_path / "five.parquet", pa.array([5], pa.int32()), annotation)
     converted(tmp_path / "six.parquet", pa.array([6], pa.int32()), annotation)
@@ -266,7 +266,7 @@ def test_s24_values_that_do_not_fit_their_annotation(
 def test_s24_beside_wider_integers_spark_reads_the_number_as_it_is_stored(
     tmp_path: Path, using: str, annotation: str, value: int
 ) -> None:
-    """Spark wraps to the type of the column: with a plain INT32 in another file, nothing is wrapped."""
+    """Spark wraps to the type of the column: beside a plain INT32 in another file, nothing is wrapped."""
     converted(tmp_path / "unfit.parquet", pa.array([value], pa.int32()), annotation)
     converted(tmp_path / "fitting.parquet", pa.array([7], pa.int32()), annotation)
     plain(tmp_path / "wide.parquet", pa.array([1000], pa.int32()))
@@ -284,7 +284,7 @@ def test_s24_beside_wider_integers_spark_reads_the_number_as_it_is_stored(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", [pa.uint8(), pa.int8()])
 def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType) -> None:
-    """Numbers that a believed footer shows to fit prune for every engine that has such a type."""
+    """Numbers that a trusted footer shows to fit prune for every engine that has such a type."""
     for value in (5, 6, 100):
         plain(tmp_path / f"{value}.parquet", pa.array([value], type_))
     table = pruner.open_table(str(tmp_path))
@@ -301,7 +301,7 @@ def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType
 def test_s24_a_cast_is_not_decided_by_the_range_of_the_annotation(
     tmp_path: Path, annotation: str, value: int, compared: str, type_: str
 ) -> None:
-    """Trino reads unsigned annotations as the type that the table declares, which is not known here."""
+    """Trino reads unsigned annotations as the type that the table declares, which is unknown here."""
     converted(tmp_path / "unfit.parquet", pa.array([value], pa.int32()), annotation)
     table = pruner.open_table(str(tmp_path))
     table.create_index("i", on="x")

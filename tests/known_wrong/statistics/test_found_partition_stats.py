@@ -1,7 +1,7 @@
-"""What an attack on partition statistics found, and the traps about them.
+"""Defects that an attack on partition statistics found, and the related traps.
 
-Groups of slices are the first cut of a plan: what they exclude wrongly is lost, and what is wrong with their file must
-cost speed alone.
+Groups of slices are the first filter of a plan: a wrong exclusion loses rows, and a defect of their file must cost
+speed alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Change = Callable[[pa.Table], pa.Table]
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of few slices, of every batch."""
+    """Groups of few slices, even for small batches."""
     monkeypatch.setattr(partition_stats, "LEAST_SLICES", 6)
     monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
     monkeypatch.setattr(partition_stats, "GROUP_SLICES", 4)
@@ -65,7 +65,7 @@ def _values(number: int) -> pa.Array[Any]:
 
 
 def kept(table: pruner.Table, predicate: str) -> tuple[list[int], tuple[str, ...]]:
-    """Numbers of the files that a process which knows nothing yet keeps, and the reasons that it reports."""
+    """Numbers of the files that a plan of a newly opened table keeps, and the reasons that it reports."""
     plan = pruner.open_table(table.uri).plan(predicate)
     return sorted(int(Path(file).stem) for file in plan.files), plan.fallbacks
 
@@ -85,7 +85,7 @@ def test_t6_partition_dropped_and_made_again(table: pruner.Table) -> None:
     for number in range(6, 12):
         write_file(day / f"{number:03}.parquet", x=_values(number + 1000))
     new = list(range(6, 12))
-    # Not one of the new files is indexed: all stay, whatever the partition of that name once held.
+    # None of the new files is indexed: all stay, whatever the partition of that name once held.
     assert kept(table, "x = 75") == (new, ())
     assert kept(table, "x = 10075")[0] == new
     table.refresh()
@@ -97,7 +97,7 @@ def test_t6_partition_dropped_and_made_again(table: pruner.Table) -> None:
 
 
 def test_groups_that_moved_and_slices_that_have_none(table: pruner.Table) -> None:
-    """Files before all others and after them, indexed in a segment without groups, and one that is not indexed."""
+    """Files before and after all others, indexed in a segment without groups, and one file that is not indexed."""
     root = Path(table.uri)
     write_file(root / "day=0" / "0000100.parquet", x=_values(5))
     write_file(root / "day=9" / "200.parquet", x=_values(200))
@@ -106,7 +106,7 @@ def test_groups_that_moved_and_slices_that_have_none(table: pruner.Table) -> Non
     assert kept(table, "x = 55") == ([5, 100, 300], ())
     assert kept(table, "x = 2005")[0] == [200, 300]
     assert kept(table, "x = 75")[0] == [7, 300]
-    # Asked about those slices alone that the partition left.
+    # Only the slices that the partition condition left are looked up.
     assert kept(table, "day = 3 AND x = 75")[0] == [300]
     assert kept(table, "day = 3 AND x BETWEEN 185 AND 195")[0] == [18, 19, 300]
     assert kept(table, "day = 9 AND x = 2005")[0] == [200]
@@ -116,7 +116,7 @@ def test_groups_that_moved_and_slices_that_have_none(table: pruner.Table) -> Non
 
 
 def test_slices_that_are_asked_by_their_ordinals(table: pruner.Table) -> None:
-    """What no index covers stays, alone and among others, and what the groups exclude goes."""
+    """Uncovered slices stay, alone and among others; those that the groups exclude are dropped."""
     write_file(Path(table.uri) / "day=3" / "300.parquet", x=_values(7))
     snapshot = table.snapshot().data
     field = snapshot.schema.find(("x",), case_sensitive=True)
@@ -130,7 +130,7 @@ def test_slices_that_are_asked_by_their_ordinals(table: pruner.Table) -> None:
 
 
 def all_match(table: pruner.Table, predicate: str) -> list[int]:
-    """Numbers of the files of which every row is proven to match."""
+    """Numbers of the files whose rows are all proven to match."""
     plan = pruner.open_table(table.uri).plan(predicate)
     files = np.array(plan.snapshot.columns.column("base_file").to_pylist())
     return sorted(int(Path(file).stem) for file in files[plan.all_match])
@@ -160,7 +160,7 @@ IN_DOUBT: dict[str, ColumnRecord] = {
 @pytest.mark.parametrize("what", IN_DOUBT)
 @pytest.mark.parametrize("absent_is_null", [True, False])
 def test_one_slice_in_doubt_among_others(what: str, *, absent_is_null: bool) -> None:
-    """Each outcome that one record leaves open its group leaves open, before, between and after plain ones."""
+    """A group leaves open each outcome that one of its records leaves open, before, between and after plain ones."""
     low, high = (
         ColumnRecord(**KNOWN, min_float=a, max_float=b, min_exact=True, max_exact=True)
         for a, b in ((1.0, 2.0), (3.0, 3.0))
@@ -216,7 +216,7 @@ BROKEN: dict[str, Change] = {
 
 
 def put_in_place(table: pruner.Table, of: SegmentEntry, change: Change) -> None:
-    """Commit other partition statistics, or other records, with checksums that fit."""
+    """Commit other partition statistics, or other records, with matching checksums."""
     metadata = metadata_of(table)
     state = metadata.state()
     batch = next(entry for entry in state.segments if entry.id == of.batch)
@@ -256,7 +256,7 @@ def test_i4_partition_statistics_of_another_form(table: pruner.Table, what: str)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["a column is missing", "text for numbers", "a column twice"])
 def test_i4_records_of_another_form(table: pruner.Table, what: str) -> None:
-    """Trap I4, for the records themselves: they are left out with the reason, and the groups still cut."""
+    """Trap I4, for the records themselves: they are skipped with the reason, and the groups still filter."""
     put_in_place(table, grouped_entry(table), BROKEN[what])
     files, reasons = kept(table, "x = 55")
     assert files == [4, 5]  # the other slices of day 0 lie in another group
@@ -265,7 +265,7 @@ def test_i4_records_of_another_form(table: pruner.Table, what: str) -> None:
 
 
 def test_the_log_tells_of_a_huge_batch(table: pruner.Table) -> None:
-    """The length of a batch is believed before the batch is read: 2^40 slices took 8 TiB of memory."""
+    """The length of a batch is trusted before the batch is read: 2^40 slices took 8 TiB of memory."""
     metadata = metadata_of(table)
     path = Path(table.index_uri) / log.entry_path(log.entries(metadata.store)[-1][0])
     state = msgspec.json.decode(path.read_bytes())["state"]
@@ -279,9 +279,9 @@ def test_the_log_tells_of_a_huge_batch(table: pruner.Table) -> None:
 
 
 def test_records_that_are_gone(table: pruner.Table) -> None:
-    """Segments with and without groups, vacuumed under a reader that keeps few of them in memory.
+    """Segments with and without groups, vacuumed under a reader that holds few of them in memory.
 
-    It was an IndexError; and a process that asks often enough left the groups for records that it could not read.
+    This raised an IndexError; after enough queries a process left the groups for records that it could not read.
     """
     for number in (100, 101):  # too few for groups
         write_file(Path(table.uri) / "day=9" / f"{number}.parquet", x=_values(number))
@@ -300,7 +300,7 @@ def test_records_that_are_gone(table: pruner.Table) -> None:
         assert answer is not None
         return np.flatnonzero(answer).tolist()
 
-    # Of the group 40 to 59 and of the files without groups nothing more can be learned, however often it is asked.
+    # Nothing more can be learned of the group 40 to 59 and of the files without groups, however often they are queried.
     assert {tuple(asked()) for _ in range(WARM_AFTER + 2)} == {(4, 5, 24, 25)}
     assert len(source.notes) == 2, source.notes
     assert source.uncovered is not None
@@ -308,7 +308,7 @@ def test_records_that_are_gone(table: pruner.Table) -> None:
 
 
 def test_verify_adds_up_again(table: pruner.Table) -> None:
-    """Statistics that lie with a good checksum: plans cannot tell, `verify` can."""
+    """Statistics that are wrong under a valid checksum: plans cannot tell, `verify` can."""
     assert table.verify() == []
     of = grouped_entry(table).partition_stats
     assert of is not None
@@ -325,7 +325,7 @@ def test_verify_adds_up_again(table: pruner.Table) -> None:
 
 
 def test_r2_indexes_that_contradict_each_other(tmp_path: Path) -> None:
-    """R2: two indexes that together leave a slice no outcome: one of them lies, the slice stays, the plan says so."""
+    """R2: two indexes that leave a slice no outcome: one of them is wrong, the slice stays, the plan says so."""
     root = tmp_path / "t"
     write_file(root / "a.parquet", x=[55, 55])
     write_file(root / "b.parquet", x=[7, 8])
@@ -347,7 +347,7 @@ def test_r2_indexes_that_contradict_each_other(tmp_path: Path) -> None:
 
 
 def test_a_vacuum_without_grace_beside_a_writer(table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that a writer was about to name was removed: a conflict, which said that there was no folder."""
+    """The file that a writer was about to name was removed: a conflict, which was reported as a missing folder."""
     real = os.link
 
     def removed_before(source: Path, target: Path) -> None:

@@ -1,6 +1,4 @@
-"""Traps of values that stand in paths, through whole plans: kept where a row matches, dropped where the
-path proves it.
-"""
+"""Traps of values in paths, through whole plans: kept where a row matches, dropped where the path proves it."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def test_n2_the_default_partition_is_null(tmp_path: Path) -> None:
 def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(
     tmp_path: Path, indexed: bool
 ) -> None:
-    """N6 (datafusion#15912): which of the two an engine reads is its own affair, so the union counts (R2)."""
+    """N6 (datafusion#15912): each engine chooses which of the two it reads, so the union counts (R2)."""
     for number, (folder, values) in enumerate({"k=1": [1, 1], "k=2": [7, 8], "k=3": [3, 3]}.items()):
         _write(tmp_path / "t", folder, {"k": values, "x": [number, number]})
     table = pruner.open_table(str(tmp_path / "t"))
@@ -66,7 +64,7 @@ def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_n6_duckdb_shows_the_path_and_is_pruned_by_it(tmp_path: Path, indexed: bool) -> None:
-    """N6: the scans that are written for DuckDB say which of the two values they show, so that one alone counts."""
+    """N6: the scans written for DuckDB specify which of the two values they show, so that one alone counts."""
     for folder, columns in {
         "k=1": {"x": [1, 2]},
         "k=2": {"k": [2, 2], "x": [3, 4]},
@@ -99,7 +97,7 @@ def test_n6_duckdb_shows_the_path_and_is_pruned_by_it(tmp_path: Path, indexed: b
 
 
 def test_n1_escaped_bytes_prune_where_they_are_taken_for_utf8(tmp_path: Path) -> None:
-    """N1: `%C3%BC` is ü for DuckDB, and the two characters Ã¼ for Spark, which the plan then says."""
+    """N1: `%C3%BC` is ü for DuckDB, and the two characters Ã¼ for Spark, which the plan then reports."""
     for number, value in enumerate(("Z%C3%BCrich", "Bern", "a%20b", "K%C3%B6ln")):
         _write(tmp_path / "t", f"city={value}", {"x": [number]})
     table = pruner.open_table(str(tmp_path / "t"))

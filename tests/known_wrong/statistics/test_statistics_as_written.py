@@ -1,4 +1,4 @@
-"""Statistics that cannot be believed as written (S1 to S9, S15, S16, S19): files as such systems write them.
+"""Statistics that cannot be trusted as written (S1 to S9, S15, S16, S19): files as such systems write them.
 
 Every test shows that no file with a matching row is dropped and that files without one are.
 """
@@ -126,7 +126,7 @@ def test_s4_s5_null_counts_that_are_missing_or_cannot_be(tmp_path: Path, null_co
 
 
 def test_s4_an_unknown_null_count_in_a_record_is_not_zero() -> None:
-    """hudi#19645: a record without a null count, as a column added later has it."""
+    """hudi#19645: a record without a null count, as for a column added later."""
     number = pa.int64()
     unknown = ColumnRecord(True, 10, "int64", has_values=None)
     evidence = evidence_of([unknown, unknown._replace(null_count=0, has_values=True)], field_of_x(number))
@@ -136,7 +136,7 @@ def test_s4_an_unknown_null_count_in_a_record_is_not_zero() -> None:
 
 
 def test_s5_a_count_of_zero_by_a_writer_that_means_unknown(tmp_path: Path) -> None:
-    """Writers that are not known put 0 where they did not count: the data is read instead."""
+    """Unknown writers put 0 where they did not count: the data is read instead."""
     number = pa.int64()
     paths = files_of(tmp_path, pa.array([1, None]), pa.array([5, 6]))
     for path in paths:
@@ -147,7 +147,7 @@ def test_s5_a_count_of_zero_by_a_writer_that_means_unknown(tmp_path: Path) -> No
 
 
 def test_s6_signed_zeros_are_one_value(tmp_path: Path) -> None:
-    """databend#20520, duckdb#24005, iceberg-rust#2398: -0.0 equals +0.0, whichever of them stands in the file."""
+    """databend#20520, duckdb#24005, iceberg-rust#2398: -0.0 equals +0.0, whichever of them the file holds."""
     for type_ in (pa.float64(), pa.float32()):
         paths = files_of(tmp_path, pa.array([-0.0], type_), pa.array([0.0], type_), pa.array([1.0], type_))
         evidence = evidence_of_files(paths, field_of_x(type_))
@@ -166,7 +166,7 @@ LONG = "p" * 64
 
 @pytest.mark.parametrize("last", ["\U0010ffff", "\ud7ff", "\ue000", "\uffff", "\x7f", "é", "a"])
 def test_s7_upper_bounds_are_raised_when_cut(tmp_path: Path, last: str) -> None:
-    """duckdb-iceberg#1136, iceberg#11161: a cut maximum lies below the values, also at surrogates and U+10FFFF."""
+    """duckdb-iceberg#1136, iceberg#11161: a truncated maximum is below the values, also at surrogates and U+10FFFF."""
     text = pa.string()
     value = (LONG[:62] + last * 3).encode()
     paths = files_of(
@@ -231,7 +231,7 @@ def test_s8_bounds_ordered_by_signed_bytes(tmp_path: Path) -> None:
 
 
 def test_s8_bounds_out_of_order_are_not_believed_of_any_writer(tmp_path: Path) -> None:
-    """A trusted writer's name over bounds that cannot be: the data is read."""
+    """A trusted writer's name over impossible bounds: the data is read."""
     text = pa.string()
     (path,) = files_of(tmp_path, pa.array(["a", "é", "z"]))
     claim(path, min_value="é".encode(), max_value=b"z")
@@ -327,7 +327,7 @@ def test_s16_a_base_file_of_another_format_is_not_covered(tmp_path: Path) -> Non
 
 
 def test_s19_float_under_a_table_of_double_is_unknown(tmp_path: Path) -> None:
-    """Measured: from one file Hudi reads 0.1 and DuckDB 0.10000000149."""
+    """Measured: from the same file Hudi reads 0.1 and DuckDB 0.10000000149."""
     paths = files_of(tmp_path, pa.array([0.1], pa.float32()), pa.array([0.1], pa.float64()))
     double = pa.float64()
     evidence = evidence_of_files(paths, field_of_x(double))
@@ -340,7 +340,7 @@ def test_s19_float_under_a_table_of_double_is_unknown(tmp_path: Path) -> None:
 
 
 def test_r7_bigint_under_a_table_of_double_is_rounded_outward(tmp_path: Path) -> None:
-    """R7: 2^53 + 1 is no double; the bounds must hold the value that an engine makes of it."""
+    """R7: 2^53 + 1 is not a double; the bounds must hold the value that an engine makes of it."""
     double = pa.float64()
     paths = files_of(tmp_path, pa.array([2**53 + 1]), pa.array([1]), pa.array([2**63 - 1]))
     evidence = evidence_of_files(paths, field_of_x(double))

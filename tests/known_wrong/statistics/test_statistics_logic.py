@@ -1,4 +1,4 @@
-"""What statistics prove and what not (L3, L4, L10), empty and all-NULL files (I2), columns that changed (T2, T3)."""
+"""What statistics prove and what they do not (L3, L4, L10), empty and all-NULL files (I2), changed columns (T2, T3)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_l10_a_row_count_that_cannot_be_proves_nothing(row_count: int) -> None:
 
 
 def test_i2_all_null_and_empty_files(tmp_path: Path) -> None:
-    """paimon#9140: a column without a value, and a file without a row, have no bounds."""
+    """paimon#9140: a column without values and a file without rows have no bounds."""
     files = write(tmp_path, [None, None], [], [3], type_=pa.int64())
     evidence = evidence_of_files(files, NUMBER)
     assert evidence.covered.all()
@@ -94,7 +94,7 @@ def test_i2_a_column_of_parquets_null_type_is_all_null(tmp_path: Path) -> None:
 
 
 def test_t2_a_widened_type_decodes_old_bounds_rightly(tmp_path: Path) -> None:
-    """hudi#19467, trino#17303: bounds recorded as int are read under a table of bigint."""
+    """hudi#19467, trino#17303: bounds recorded as int are read for a column that is now bigint."""
     files = [
         write_column(tmp_path / "old.parquet", pa.array([-1, 7], pa.int32())),
         write_column(tmp_path / "new.parquet", pa.array([2**40], pa.int64())),
@@ -107,7 +107,7 @@ def test_t2_a_widened_type_decodes_old_bounds_rightly(tmp_path: Path) -> None:
 
 
 def test_t2_records_of_a_type_that_promises_nothing_are_not_used(tmp_path: Path) -> None:
-    """R7: what was recorded of an int says nothing about a string of the same name, nor the other way round."""
+    """R7: what was recorded of an int says nothing about a string of the same name, or vice versa."""
     path = write_column(tmp_path / "a.parquet", pa.array([5], pa.int32()))
     record = record_file(path, Field(("x",), pa.int32()))
     for type_ in (pa.string(), pa.decimal128(10, 0), pa.float32(), pa.int16(), pa.date32(), pa.bool_()):

@@ -1,6 +1,6 @@
-"""Statistics of days and timestamps that cannot be believed as written (S10, S12, S14, S17).
+"""Statistics of days and timestamps that cannot be trusted as written (S10, S12, S14, S17).
 
-The files are as such systems write them. Every test shows that no file with a matching row is dropped and that
+The files match what such systems write. Every test shows that no file with a matching row is dropped and that
 files without one are.
 """
 
@@ -53,7 +53,7 @@ def test_s10_int96_is_read_from_the_data(tmp_path: Path) -> None:
     evidence = evidence_of_files(paths, field_of_x(fine))
     assert kept(evidence, compare_x(fine, EQ, 10**18 + 999)) == [
         2
-    ]  # microseconds may have been cut off nanoseconds
+    ]  # microseconds may be truncated nanoseconds
     assert kept(evidence, compare_x(fine, EQ, 10**18 + 1000)) == []
 
 
@@ -73,7 +73,7 @@ def test_s10_int96_means_another_thing_to_each_engine(tmp_path: Path) -> None:
 
 
 def test_s10_int96_of_other_writers_may_be_moved_by_spark(tmp_path: Path) -> None:
-    """`spark.sql.parquet.int96TimestampConversion`: files of Impala count in the session's zone."""
+    """`spark.sql.parquet.int96TimestampConversion`: Impala's files are read in the session's zone."""
     type_ = pa.timestamp("us", "UTC")
     ours, theirs = _int96(tmp_path, 0, 0)
     written_by(ours, "parquet-mr version 1.13.1")
@@ -113,14 +113,14 @@ def test_s12_units_are_converted_exactly(tmp_path: Path) -> None:
 
 
 def test_s12_a_wall_clock_is_no_instant(tmp_path: Path) -> None:
-    """isAdjustedToUTC differs between file and table: the values are others, by an unknown zone."""
+    """isAdjustedToUTC differs between file and table: the values differ, by an unknown zone."""
     paths = files_of(tmp_path, pa.array([0], pa.timestamp("us")), pa.array([0], pa.timestamp("us", "UTC")))
     for table, unknown in ((pa.timestamp("us", "UTC"), 0), (pa.timestamp("us"), 1)):
         assert kept(evidence_of_files(paths, field_of_x(table)), compare_x(table, GT, 10)) == [unknown]
 
 
 def test_s12_what_does_not_fit_after_conversion_is_unknown(tmp_path: Path) -> None:
-    """A millisecond far from 1970 has no nanosecond in 64 bits; it must not wrap around."""
+    """A millisecond far from 1970 does not fit 64 bits as nanoseconds; it must not wrap around."""
     table = pa.timestamp("ns")
     far = pa.array([2**62, -(2**62)], pa.timestamp("ms"))
     evidence = evidence_of_files(
@@ -131,7 +131,7 @@ def test_s12_what_does_not_fit_after_conversion_is_unknown(tmp_path: Path) -> No
 
 
 def test_s14_before_1970_bounds_are_floored(tmp_path: Path) -> None:
-    """iceberg#1680, trino#5273: truncation towards zero moves bounds before 1970 up by one."""
+    """iceberg#1680, trino#5273: truncation toward zero moves bounds before 1970 up by one."""
     table = pa.timestamp("us")
     evidence = evidence_of_files(files_of(tmp_path, pa.array([-1500], pa.timestamp("ns"))), field_of_x(table))
     assert outcomes(evidence, compare_x(table, EQ, -2)) == ["tf"]

@@ -1,7 +1,7 @@
-"""Traps T2 to T16 as far as snapshots are concerned.
+"""Traps T2 to T16, as they concern snapshots.
 
-Soundness here: whatever an index may have recorded of an earlier state is not found again under a slice key
-of the present one, or the slice is not coverable at all. Power: slices that did not change keep their keys.
+Soundness here: no record of an earlier state is found under a slice key of the present one, or the slice is not
+coverable at all. Power: slices that did not change keep their keys.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def _files(snapshot: Snapshot) -> set[str]:
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t10_logs_of_a_running_delta_commit(version: int, hudi_tables: KeptTables, tmp_path: Path):
-    """T10: measured: in version 6 hudi-rs lists a running commit's log, under the name that it keeps.
+    """T10: measured: in version 6 hudi-rs lists a running commit's log, under its final name.
 
-    Indexed then, its rows would be lost once the commit completes.
+    If indexed then, its rows would be lost once the commit completes.
     """
     path = hudi_tables.path(f"mor_inflight_v{version}")
     snapshot = HudiSource(str(path)).snapshot()
@@ -87,7 +87,7 @@ def test_t10_logs_of_a_running_delta_commit(version: int, hudi_tables: KeptTable
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t11_logs_behind_a_pending_compaction(version: int, hudi_tables: KeptTables):
-    """T11: measured: in version 6 hudi-rs leaves out the logs on the instant of a pending compaction."""
+    """T11: measured: in version 6 hudi-rs omits the logs on the instant of a pending compaction."""
     path = hudi_tables.path(f"mor_pending_compaction_v{version}")
     snapshot = HudiSource(str(path)).snapshot()
     there = {
@@ -123,7 +123,7 @@ MODES = ["plain", "immutable", "feed"]
 
 
 def opened(root: Path, mode: str) -> TableSource:
-    """A source that looks at every file, at folders alone, or at what a change feed names."""
+    """A source that checks every file, folders alone, or what a change feed names."""
     announced(root, mode)
     feed = FeedSettings(f"{root}.feed") if mode == "feed" else None
     return open_table_source([str(root)], immutable=mode == "immutable", feed=feed)
@@ -137,9 +137,9 @@ def announced(root: Path, mode: str, *paths: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path, mode: str):
-    """T16: measured: only the change time and the inode tell the two apart.
+    """T16: measured: only the change time and the inode distinguish the two.
 
-    Files that are declared immutable are not written in place, but others may come under their names.
+    Files declared immutable are not written in place, but others may replace them under their names.
     """
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
     source = opened(root, mode)
@@ -162,7 +162,7 @@ def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path, mode: 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path, mode: str):
-    """T16, R4: within one tick of the kernel's clock all times are the same: the listing waits it out."""
+    """T16, R4: within one tick of the kernel's clock all times are equal: the listing waits for the next tick."""
     root = write_tree(tmp_path / "t", "a.parquet")
     file = root / "a.parquet"
     source = opened(root, mode)
@@ -181,7 +181,7 @@ def test_t16_a_clock_of_whole_seconds_is_not_waited_for_but_not_trusted_either(t
     """T16, R4: such a file is unsettled until its second has passed, then settled without a change."""
     root = write_tree(tmp_path / "t", "a.parquet")
     source = ParquetSource([str(root)])
-    lister = source._listers[0]  # what it lists stands in for a file system with whole seconds
+    lister = source._listers[0]  # its listing mimics a file system with whole seconds
     listing = lister.facts
     second = time.time_ns() // 10**9 * 10**9
     setattr(lister, "facts", lambda: [(*fact[:2], second, second, fact[4]) for fact in listing()])  # noqa: B010

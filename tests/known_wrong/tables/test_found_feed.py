@@ -1,4 +1,4 @@
-"""Events that a look took for something else than they say, so that it did not ask for files that came."""
+"""Events that a listing misread, so that it missed new files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _put(store: Store, path: str) -> None:
 
 @pytest.mark.parametrize("spelt", ["day=1/", "{root}/day=1/", "day=1"])
 def test_a_folder_beside_an_object_of_its_name_is_asked_for(spelt: str) -> None:
-    """What is an empty object for some stores (Azure with a hierarchy) and writers, is the folder itself."""
+    """Some stores (Azure with a hierarchy) and writers represent the folder itself as an empty object."""
     bucket = uuid.uuid4().hex
     root, feed = f"memory://{bucket}/t", f"memory://{bucket}/feed"
     store = open_store(root)
@@ -41,7 +41,7 @@ def test_a_folder_beside_an_object_of_its_name_is_asked_for(spelt: str) -> None:
 
 
 def test_an_event_that_names_a_folder_above_the_table_lists_it_whole(tmp_path: Path) -> None:
-    """One feed serves several tables, of which one can lie in a folder that an event of another names."""
+    """One feed serves several tables; an event of one can name a folder in which another lies."""
     root = write_tree(tmp_path / "lake" / "t", "a.parquet")
     feed = str(tmp_path / "feed")
     announce(feed, [str(root)], [])

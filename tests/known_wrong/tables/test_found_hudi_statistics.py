@@ -34,9 +34,9 @@ NAMES: dict[str, Any] = {
 def test_found_bytes_that_are_no_utf_8_before_the_least_text(
     low: str, high: str, kept: str, dropped: str, tmp_path: Path
 ) -> None:
-    """Hudi makes U+FFFD of the byte E9 before it compares: Spark's row 'caf' and E9 lay below the recorded bound.
+    """Hudi turns the byte E9 into U+FFFD before it compares: Spark's row 'caf' and E9 lay below the recorded bound.
 
-    What another row group holds can hide that it did so. Then the least text is some other one beyond ASCII.
+    Values of another row group can hide the replacement. The least text is then another one beyond ASCII.
     """
     table = SyntheticTable(tmp_path / "table", schema=NAMES)
     table.insert(["city=a"])
@@ -52,9 +52,9 @@ def test_found_bytes_that_are_no_utf_8_before_the_least_text(
 
 @pytest.mark.parametrize(("ordinal", "kept"), [(15, 0), (16, 1)])
 def test_found_milliseconds_that_files_call_microseconds(ordinal: int, kept: int, tmp_path: Path) -> None:
-    """Old releases of Hudi called milliseconds so in files. Today's read them by the table, statistics name the file's.
+    """Old Hudi releases labeled milliseconds as microseconds. Current ones follow the table, statistics the file.
 
-    The rows are of 2023. Taken for microseconds they were of January 1970.
+    The rows are from 2023. Taken for microseconds they were from January 1970.
     """
     seen: Any = {
         "name": "seen",

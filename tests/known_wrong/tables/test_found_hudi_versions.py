@@ -1,4 +1,4 @@
-"""Reads as of an instant that lost rows where the table's history changed its form (traps T19 and T20).
+"""Reads as of an instant that lost rows after the table's history changed its form (traps T19 and T20).
 
 Real tables, row by row against Spark: `tests/engines/hudi/tables/test_hudi_versions.py`.
 """
@@ -68,7 +68,7 @@ def slices(root: Path, as_of: str | None = None) -> list[HudiSlice]:
 
 
 def downgrade(root: Path) -> None:
-    """Make a table of version 8 one of version 6 as Hudi does: the data files stay, and so do plans of compactions."""
+    """Turn a table of version 8 into one of version 6 as Hudi does: data files and compaction plans stay."""
     timeline = read_timeline(open_store(str(root), {}))
     for instant in timeline.finished.values():
         if instant.action == "commit":
@@ -83,7 +83,7 @@ def downgrade(root: Path) -> None:
 
 
 def planned(root: Path, instant: str, timeline: Timeline) -> list[dict[str, Any]]:
-    """What the plan of a compaction takes up: the log files of writes that completed before it."""
+    """The operations of a compaction's plan, with the log files of writes that completed before it."""
     found: list[dict[str, Any]] = []
     for path in root.rglob(f"*_{instant}.parquet"):
         base = base_name(path.name)
@@ -111,7 +111,7 @@ ENDS = ("done", "done", "done", "late", "rolled back")
 def test_t19_a_downgrade_changes_no_slice(
     acts: list[tuple[str, str]], number: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """2 of 8 rows as of an instant from before: log files were taken for slices without a base file."""
+    """A read as of an earlier instant gave 2 of 8 rows: log files were taken for slices without a base file."""
     table = RandomTimeline(tmp_path_factory.mktemp("t") / "t", 8, True, random.Random(number))
     for kind, end in acts:
         table.act(kind, end)
@@ -126,7 +126,7 @@ def test_t19_a_downgrade_changes_no_slice(
 def clean(
     table: RandomTimeline, kept_from: str | None, deleted: list[Path], at: str = "20290101000000000"
 ) -> None:
-    """Delete files, and say so in the timeline as a cleaner does."""
+    """Delete files, and record it in the timeline as a cleaner does."""
     by_folder: dict[str, list[str]] = {}
     for path in deleted:
         by_folder.setdefault(str(path.parent.relative_to(table.root)), []).append(path.name)
@@ -142,7 +142,7 @@ def clean(
 def test_t20_an_instant_whose_files_are_gone_is_refused(
     tmp_path: Path, says_from: bool, whole_group: bool
 ) -> None:
-    """The groups that were left came back as if they were the table."""
+    """The remaining groups were returned as if they were the table."""
     table = RandomTimeline(tmp_path / "t", 6, False, random.Random(1))
     table.act("insert", "done")
     first = table.readable()[-1]
@@ -175,7 +175,7 @@ def test_t20_an_instant_whose_files_are_gone_is_refused(
 def test_t20_log_files_without_a_base_file_are_missed_as_well(
     tmp_path: Path, version: int, left: bool
 ) -> None:
-    """Flink writes them: the rows of a slice of log files alone were gone, and nothing said so."""
+    """Flink writes them: the rows of a slice of log files alone were silently missing."""
     table = RandomTimeline(tmp_path / "t", version, True, random.Random(1))
     table.act("insert into logs", "done")
     first = table.readable()[-1]
@@ -204,7 +204,7 @@ def test_t20_log_files_without_a_base_file_are_missed_as_well(
 def test_t20_each_instant_is_read_whole_or_refused(
     acts: list[tuple[str, str]], version: int, number: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A cleaner that keeps the newest slice of each group takes no slice that is read, and none goes unnoticed."""
+    """A cleaner that keeps each group's newest slice leaves the newest snapshot whole; no lost file goes unnoticed."""
     table = RandomTimeline(tmp_path_factory.mktemp("t") / "t", version, True, random.Random(number))
     for kind, end in acts:
         table.act(kind, end)
@@ -237,7 +237,7 @@ def test_t20_each_instant_is_read_whole_or_refused(
 def test_t20_groups_replaced_by_an_archived_write_are_not_missed(
     tmp_path: Path, version: int, says_from: bool
 ) -> None:
-    """A clustering is archived before the clean that took what it replaced, and each read as of an instant failed."""
+    """A clustering is archived before the clean of the files it replaced, and each read as of an instant failed."""
     table = RandomTimeline(tmp_path / "t", version, False, random.Random(2))
     table.act("insert", "done")
     there = set(table.bases)
@@ -249,7 +249,7 @@ def test_t20_groups_replaced_by_an_archived_write_are_not_missed(
         path for folder, name in there - set(table.bases) for path in (table.root / folder).glob(f"{name}_*")
     ]
     assert old
-    if says_from:  # every file that is needed from there on is still there
+    if says_from:  # every file that is needed from there on still exists
         table.act("insert", "done")
     at = table.now()
     clean(table, kept_from if says_from else None, old, at)
@@ -266,7 +266,7 @@ def test_t20_groups_replaced_by_an_archived_write_are_not_missed(
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_t20_what_an_archived_clean_deleted_is_missed_and_nothing_else(tmp_path: Path, version: int) -> None:
-    """Commits that a savepoint keeps are older than a clean that was archived, as was a write that replaced groups."""
+    """Commits kept by a savepoint are older than an archived clean; a write that replaced groups is archived, too."""
     table = RandomTimeline(tmp_path / "t", version, False, random.Random(2))
     table.act("insert", "done")
     there = set(table.bases)

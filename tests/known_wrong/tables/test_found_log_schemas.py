@@ -1,4 +1,4 @@
-"""Log files whose schemas say more than a look at names by themselves shows: records that claimed what no row holds."""
+"""Log files whose schemas say more than names alone show: records claimed what no row holds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
 
 
 def test_found_two_types_of_one_short_name() -> None:
-    """Avro 1.11, "Names": a name counts within its namespace. 7.50 was recorded as 0.0750, by another type's scale."""
+    """Avro 1.11, "Names": a name is scoped to its namespace. 7.50 was recorded as 0.0750, by another type's scale."""
     inner = _record("s", ("y", _decimal("m", 4)))
     outer = _record("r", ("a", _decimal("n", 2)), ("s", inner), ("b", "fixed")) | {"namespace": "n"}
     row = {"a": Decimal("1.25"), "s": {"y": Decimal("1.0000")}, "b": Decimal("7.50")}
@@ -55,7 +55,7 @@ def test_found_two_types_of_one_short_name() -> None:
 
 
 def test_found_a_struct_of_log_rows_that_is_left_out_as_a_whole(tmp_path: Path) -> None:
-    """A field of a struct that log rows hold in a form that is not read was recorded as NULL in all of them."""
+    """A struct field that log rows hold in an unsupported form was recorded as NULL in all of them."""
     path = tmp_path / "base.parquet"
     pq.write_table(pa.table({"s": [{"x": 1}]}), path)
     one, other = _record("p", ("x", "long")), _record("q", ("x", "long"), ("y", "long"))
@@ -79,7 +79,7 @@ def test_found_the_default_of_a_struct_is_that_of_its_fields() -> None:
 
 
 def test_found_log_timestamps_of_another_unit_than_the_tables(tmp_path: Path) -> None:
-    """S12: whether milliseconds in log rows become microseconds of the table or are taken for them is the reader's."""
+    """S12: the reader decides if milliseconds in log rows become the table's microseconds or are taken for them."""
     log = tmp_path / "log"
     millis = {"type": "long", "logicalType": "timestamp-millis"}
     log.write_bytes(data_block([("at", millis)], [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]))
@@ -125,7 +125,7 @@ def _covered(records: pa.Table, kind: IndexType, field: Field) -> bool:
 def test_found_a_later_default_of_a_column_that_some_files_lack(
     kind: IndexType, missing_in: str, tmp_path: Path
 ) -> None:
-    """T3: counted as NULL, rows of the files without the column read as the default that the table gave it later."""
+    """T3: rows of files without the column counted as NULL but read as the default that the table gave it later."""
     field = Field(("later" if missing_in == "base file" else "x",), pa.int64())
     files = _partly_absent(tmp_path, "later")
     found = _recorded(files, kind, field)
@@ -136,7 +136,7 @@ def test_found_a_later_default_of_a_column_that_some_files_lack(
 
 @pytest.mark.parametrize("kind", [COLUMN_STATS, BITMAP], ids=lambda kind: kind.name)
 def test_records_that_do_not_say_whether_some_files_lack_a_column(kind: IndexType, tmp_path: Path) -> None:
-    """Records of before count as such where it matters: where the column has a default, and the slice has NULLs."""
+    """Older records are uncovered only where it matters: the column has a default, and the slice has NULLs."""
     files = _partly_absent(tmp_path, "later")
     for name, has_nulls in (("later", True), ("x", False)):
         field = Field((name,), pa.int64())

@@ -1,7 +1,7 @@
-"""A row whose partition column is not what its path says: a global index with `update.partition.path=false`.
+"""A row whose partition column differs from its path: a global index with `update.partition.path=false`.
 
-Hudi then updates a row that moves to another partition in the file group where it was, and the file keeps the new
-value. Spark and Trino show the path's value, DuckDB the file's: a plan must keep the file for both (R2).
+Hudi then updates a row that moves to another partition in its old file group, and the file holds the new value.
+Spark and Trino show the path's value, DuckDB the file's: a plan must keep the file for both (R2).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_found_r2_rows_that_moved_within_their_partition(
     moved: Path, spark: SparkSession, tmp_path: Path, indexed: bool
 ) -> None:
-    """Each engine finds the row by the value that it shows, and the other partitions go where that is proven."""
+    """Each engine finds the row by the value that it shows; other partitions are dropped where that is proven."""
     table = pruner.open_table(moved, index_uri=str(tmp_path / "index"))
     if indexed:
         table.create_index("stats", on="*")
@@ -54,6 +54,6 @@ def test_found_r2_rows_that_moved_within_their_partition(
     with pruner_duckdb.connect({"trips": table}) as con:
         assert sorted(con.sql("SELECT id FROM trips WHERE city = 'paris'").fetchall()) == [(0,), (1,)]
         assert con.sql("SELECT id FROM trips WHERE city = 'berlin'").fetchall() == []
-    # Where only paths are known, DuckDB's value of the column is not: nothing can be dropped.
+    # With paths alone, DuckDB's value of the column is unknown: nothing can be dropped.
     assert table.plan("city = 'paris'", dialect="duckdb").kept == (2 if indexed else 3)
     assert table.plan("city = 'oslo'", dialect="duckdb").kept == (0 if indexed else 3)

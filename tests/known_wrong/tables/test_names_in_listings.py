@@ -1,7 +1,7 @@
-"""Traps N1 to N10 as far as listings, partition values and schemas are concerned.
+"""Traps N1 to N10, as they concern listings, partition values and schemas.
 
-Soundness here: the value that a partition path is said to have is the one that DuckDB (or Spark) reads from
-it, for every file. Power: the column is trusted, so that its values prune.
+Soundness here: the value attributed to a partition path is the one that DuckDB (or Spark) reads from it, for every
+file. Power: the column is trusted, so its values prune.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_by_duckdb(root: Path, column: str, type_: str) -> dict[str, Any]:
 
 
 def write_partitions(root: Path, column: str, values: list[Any], type_: str) -> Path:
-    """Let DuckDB write one file for each value, in folders that it names and escapes."""
+    """Have DuckDB write one file for each value, in folders that it names and escapes."""
     rows = ", ".join("(?)" for _ in values)
     duckdb.execute(
         f'copy (select col0::{type_} as "{column}", row_number() over () as x from (values {rows})) '
@@ -70,7 +70,7 @@ def test_n1_special_characters_are_decoded_once(tmp_path: Path):
 
 
 def test_n1_escapes_of_spark_and_hive_prune(tmp_path: Path):
-    """N1: what Spark and Hive escape is decoded by every engine alike, so it is trusted."""
+    """N1: every engine decodes the escapes of Spark and Hive alike, so the column is trusted."""
     folders = ["city=a b", "city=50%25", "city=x%3Dy", "city=p%2Fq", "city=1+1", "city=12%3A30", "city=%252F"]
     root = write_tree(tmp_path / "t", *(f"{folder}/f.parquet" for folder in folders))
     snapshot = open_table_source([str(root)]).snapshot()
@@ -84,7 +84,7 @@ def test_n1_escapes_of_spark_and_hive_prune(tmp_path: Path):
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_special_values_v6", "cow_special_values_v9", "cow_raw_values_v9"])
 def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: KeptTables):
-    """N1: HUDI-7484: such files are listed, and no path is taken for what its file does not hold."""
+    """N1: HUDI-7484: such files are listed, and no path is trusted for a value that its file does not hold."""
     snapshot = open_table_source([str(hudi_tables.path(name))]).snapshot()
     for entry in snapshot.slices:
         held = pq.read_table(entry.base_file or "", columns=["city", "_hoodie_partition_path"]).to_pydict()
@@ -102,7 +102,7 @@ def test_n2_texts_that_look_like_other_types_stay_texts(tmp_path: Path):
     assert found == read_by_duckdb(root, "k", "varchar")
     assert found[f"{root}/k=__HIVE_DEFAULT_PARTITION__/f.parquet"] is None
     assert found[f"{root}/k=01/f.parquet"] == "01"
-    # Spark infers numbers where it can and fails on the empty one: no engine's reading may be taken for all.
+    # Spark infers numbers where it can and fails on the empty text: no engine's reading holds for all.
     assert not snapshot.partitions.trusted
 
 
@@ -127,7 +127,7 @@ def test_n2_numbers_with_leading_zeros_are_text_in_duckdb_alone(tmp_path: Path):
 def test_n2_texts_with_one_reading_are_typed_and_prune(
     tmp_path: Path, values: list[Any], type_: str, arrow: Any
 ):
-    """N2: the other side: integers, dates and plain words are read alike by all engines, NULL included."""
+    """N2: conversely, all engines read integers, dates and plain words alike, NULL included."""
     root = write_partitions(tmp_path / "t", "k", values, type_)
     snapshot = open_table_source([str(root)]).snapshot()
     assert path_values(snapshot, "k") == read_by_duckdb(root, "k", type_)
@@ -150,7 +150,7 @@ def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: KeptTa
 
 @pytest.mark.spark
 def test_n3_a_simple_key_generator_prunes(hudi_tables: KeptTables):
-    """N3: the other side: where the generator writes the value itself, Spark and Trino read the path's value."""
+    """N3: conversely, where the generator writes the value itself, Spark and Trino read the path's value."""
     snapshot = open_table_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
     assert snapshot.partitions.shared == {("city",), ("seats",)}
     assert snapshot.partitions.origin_by_engine
@@ -187,7 +187,7 @@ def test_n7_tables_without_partitions_keep_whole_names(tmp_path: Path):
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_unpartitioned_v6", "cow_unpartitioned_v9"])
 def test_n7_hudi_tables_without_partitions_keep_whole_names(name: str, hudi_tables: KeptTables):
-    """N7: HUDI-4400, on the table format that it was found with."""
+    """N7: HUDI-4400, on the table format in which it was found."""
     path = hudi_tables.path(name)
     snapshot = open_table_source([str(path)]).snapshot()
     assert len(snapshot) == 2
@@ -198,7 +198,7 @@ def test_n7_hudi_tables_without_partitions_keep_whole_names(name: str, hudi_tabl
 
 
 def test_n8_the_schema_is_that_of_all_files(tmp_path: Path):
-    """N8: measured in DuckDB: a pruned list infers BIGINT or VARCHAR by what is left, loses late columns."""
+    """N8: measured in DuckDB: a pruned list infers BIGINT or VARCHAR from the remaining files, loses late columns."""
     root = tmp_path / "t"
     write_file(root / "r=1/a.parquet", x=pa.array([1], pa.int32()))
     write_file(root / "r=abc/a.parquet", x=pa.array([2], pa.int64()), late=["y"])
@@ -212,7 +212,7 @@ def test_n8_the_schema_is_that_of_all_files(tmp_path: Path):
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_n9_n10_the_metadata_table_is_no_part_of_the_data(tmp_path: Path, inside: bool):
-    """N9, N10: measured: index files are Parquet inside, and neither below nor beside the table data."""
+    """N9, N10: measured: index files are Parquet inside, yet never read as data, below or beside the table."""
     root = write_tree(tmp_path / "lake/t", "a.parquet")
     lake = open_table_source([str(tmp_path / "lake")]).snapshot()
     place = root / "t.pruner" if inside else tmp_path / "lake/t.pruner"
@@ -224,7 +224,7 @@ def test_n9_n10_the_metadata_table_is_no_part_of_the_data(tmp_path: Path, inside
     again = open_table_source([str(tmp_path / "lake")]).snapshot()
     assert names(again) == ["t/a.parquet"]
     assert again.id == lake.id
-    # All of it: a result that is not fetched to its end keeps DuckDB's shared connection from other tests.
+    # Fetch all rows: an unfinished result blocks DuckDB's shared connection for other tests.
     seen = duckdb.execute(
         "select count(*) from read_parquet(?)", [f"{tmp_path}/lake/**/*.parquet"]
     ).fetchall()

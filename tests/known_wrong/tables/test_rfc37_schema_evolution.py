@@ -1,10 +1,10 @@
-"""RFC-37's section on schema evolution: what it says of its keys, as tests of ours (trap T2).
+"""RFC-37's section on schema evolution: its statements about keys, as tests of ours (trap T2).
 
 "The most common schema evolution use cases like change of column type, adding a new column are not affected": so they
 prune, and lose nothing. "Column name rename, dropping a column and adding a column with dropped name would have indices
 referring them more than needed. This would lead to the index lookup matching stale/new records across evolved schemas":
-so there nothing is looked up. Engines find a column by its name or by its field id: a file with a matching row
-by either of them stays.
+so there nothing is looked up. Engines find a column by its name or by its field id: a file with a row that matches by
+either of them stays.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _write(root: Path, number: int, columns: list[Held]) -> None:
 
 
 def _tables(root: Path, case: Case, types: tuple[str, ...]) -> Iterator[pruner.Table]:
-    """The table with indexes that were built before it changed and refreshed then, and with indexes built after."""
+    """The table with indexes that were built before it changed and then refreshed, and with indexes built after."""
     _write(root, 0, case.files[0])
     before = pruner.open_table(root, index_uri=f"{root}.before")
     for using in types:
@@ -110,7 +110,7 @@ def test_t2_files_of_an_evolved_schema(tmp_path: Path, name: str, types: tuple[s
                 plan = table.plan(f"{column} = {value}", dialect=engine)
                 kept = {Path(each).stem for each in plan.files}
                 assert _holders(case, column, value) <= kept, (table.index_uri, column, value, engine)
-                if types != ("column_stats",):  # between the ends of a range it tells nothing apart
+                if types != ("column_stats",):  # it cannot distinguish values within its bounds
                     assert kept == expected, (table.index_uri, column, value, engine)
 
 
@@ -120,7 +120,7 @@ def test_t2_files_of_an_evolved_schema(tmp_path: Path, name: str, types: tuple[s
 def test_t2_hudi_tables_of_an_evolved_schema(
     hudi_tables: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str, using: str
 ) -> None:
-    """Each value that Spark reads is found in the file group that Spark read it from; keys still prune."""
+    """Each value that Spark reads is found in the file group from which Spark read it; keys still prune."""
     path = hudi_tables.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"), hudi_indexes=False)
     table.create_index("i", on="*", using=using, options=OPTIONS.get(using, {}))

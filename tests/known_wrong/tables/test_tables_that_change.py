@@ -35,7 +35,7 @@ def _kept(table: pruner.Table, predicate: str, semantics: pruner.Semantics = SPA
 
 
 def _groups_with(path: Path, table: pruner.Table, column: str, value: object) -> set[str]:
-    """The file groups of which some file, base or log, holds the value: read without any code of ours."""
+    """The file groups in which some base or log file holds the value, read without any code of ours."""
     slices = table.snapshot().slices
     return {e.file_id for e in slices if any(row[column] == value for row in union_rows(path, e))}
 
@@ -43,7 +43,7 @@ def _groups_with(path: Path, table: pruner.Table, column: str, value: object) ->
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t1_a_new_log_file_uncovers_the_slice(hudi_table: Callable[[str], Path], version: int) -> None:
-    """T1 (HUDI-8588, HUDI-6649): what was recorded of a slice does not speak for a log file that came later."""
+    """T1 (HUDI-8588, HUDI-6649): records of a slice do not cover a log file that was added later."""
     path = hudi_table(f"mor_commit_time_v{version}")
     last = completed(path)[-1]
     content = last.file.read_bytes()
@@ -54,7 +54,7 @@ def test_t1_a_new_log_file_uncovers_the_slice(hudi_table: Callable[[str], Path],
     assert all(entry.log_files for entry in table.snapshot().slices)
     updated = _groups_with(path, table, "fare", 3004.0)
     assert len(updated) == 1
-    # In version 6 nothing with logs could be recorded while a write was pending.
+    # In version 6 no slice with log files could be recorded while a write was pending.
     uncovered = {entry.file_id for entry in table.snapshot().slices} if version == 6 else updated
     assert _kept(table, "fare = 3004") == _kept(table, "id > 1000000") == uncovered
     assert table.refresh().indexed == len(uncovered)
@@ -98,8 +98,8 @@ def test_t3_a_default_that_a_column_of_a_hudi_table_got_later(
 ) -> None:
     """T3 (iceberg#16692): Hudi 1.2 forgets the default of ALTER TABLE, and Spark reads NULL from older files.
 
-    A default in the Avro schema of a table, which other writers may give it, Spark cannot read at all; there the
-    column is unknown for such files: see `test_t3_absent_counts_as_null_only_where_engines_read_null`.
+    Other writers may put a default into the Avro schema of a table, which Spark cannot read at all; the column is then
+    unknown for such files: see `test_t3_absent_counts_as_null_only_where_engines_read_null`.
     """
     path = tmp_path / "defaults"
     writer = HudiWriter(spark, path, 9, kind)
@@ -129,7 +129,7 @@ def test_t3_a_default_that_a_column_of_a_hudi_table_got_later(
 def test_t4_time_travel_reads_by_the_schema_of_its_time(
     tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
-    """T4 (HUDI-8570, hudi#4896): columns that changed since prune nothing in the past; the others do."""
+    """T4 (HUDI-8570, hudi#4896): columns that have changed since prune nothing in the past; the others do."""
     path = hudi_tables.path(f"cow_widened_v{version}")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
@@ -149,7 +149,7 @@ def test_t4_time_travel_reads_by_the_schema_of_its_time(
 def test_t5_records_of_a_write_that_failed_serve_nothing(
     hudi_table: Callable[[str], Path], version: int
 ) -> None:
-    """T5 (hudi#7490): indexed while it counted as completed, then undone: the slice has its old key again."""
+    """T5 (hudi#7490): indexed while the write counted as completed, then undone: the slice has its old key again."""
     path = hudi_table(f"mor_compacted_v{version}")
     table = pruner.open_table(str(path))
     table.create_index("stats", on="*")
@@ -184,7 +184,7 @@ def test_t5_a_block_of_an_unfinished_write_is_not_recorded(tmp_path: Path, hudi_
 
 @pytest.mark.spark
 def test_t5_a_log_file_cut_short_is_not_recorded(tmp_path: Path, hudi_tables: KeptTables) -> None:
-    """T5 (hudi#7490): half a block is what a dead writer leaves; the slice stays and the report says why."""
+    """T5 (hudi#7490): a writer that dies leaves half a block; the slice stays and the report says why."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     (log,) = [f for f in path.glob("city=berlin/.*.log.*") if not f.name.endswith(".crc")]
     whole = log.read_bytes()
@@ -198,7 +198,7 @@ def test_t5_a_log_file_cut_short_is_not_recorded(tmp_path: Path, hudi_tables: Ke
 
 
 def test_t6_a_partition_dropped_and_made_again(tmp_path: Path) -> None:
-    """T6 (HUDI-8345, HUDI-8586): what was known of a partition is known of its files, not of its name."""
+    """T6 (HUDI-8345, HUDI-8586): records of a partition belong to its files, not to its name."""
     for part, value in (("a", 1), ("b", 2)):
         (tmp_path / "t" / f"p={part}").mkdir(parents=True)
         pq.write_table(pa.table({"x": [value, value]}), tmp_path / "t" / f"p={part}" / "f.parquet")
@@ -218,7 +218,7 @@ def test_t6_a_partition_dropped_and_made_again(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_v9", "mor_v9", "mor_v6"])
 def test_t7_statistics_follow_a_table_that_moved(tmp_path: Path, hudi_tables: KeptTables, name: str) -> None:
-    """T7 (HUDI-8371): keys hold no absolute path, so the records of a moved table still are those of its slices."""
+    """T7 (HUDI-8371): keys hold no absolute path, so the records of a moved table still match its slices."""
     here = hudi_tables.copy(name, tmp_path / "here")
     first = pruner.open_table(str(here))
     first.create_index("stats", on="*")
@@ -238,7 +238,7 @@ def test_t7_statistics_follow_a_table_that_moved(tmp_path: Path, hudi_tables: Ke
 def test_t12_partial_updates_combine_columns_of_several_rows(
     tmp_path: Path, hudi_tables: KeptTables, using: str
 ) -> None:
-    """T12 (measured): (1, 1) updated by (100, NULL) is read as (100, 1), which no single stored row is."""
+    """T12 (measured): (1, 1) updated by (100, NULL) is read as (100, 1), a row that no file stores."""
     path = hudi_tables.path("mor_partial_update_v9")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on=["seats", "fare"], using=using)
@@ -257,7 +257,7 @@ def test_t12_partial_updates_combine_columns_of_several_rows(
 def test_t12_a_merger_that_is_code_leaves_slices_with_logs_uncovered(
     tmp_path: Path, hudi_tables: KeptTables, mode: str
 ) -> None:
-    """T12 (measured, R5): a custom merger can make values that stand nowhere; only slices without logs are known."""
+    """T12 (measured, R5): a custom merger can make values that no file stores; only slices without logs are known."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     properties = path / ".hoodie" / "hoodie.properties"
     text = properties.read_text()
@@ -275,7 +275,7 @@ def test_t12_a_merger_that_is_code_leaves_slices_with_logs_uncovered(
 def test_t13_a_delta_commit_that_completes_after_a_compaction(
     tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
-    """T13 (measured): its log, requested before the compaction, belongs to the slice that the compaction began."""
+    """T13 (measured): its log, requested before the compaction, belongs to the slice that the compaction started."""
     path = hudi_tables.copy(f"mor_late_delta_v{version}", tmp_path)
     late = completed(path, "deltacommit")[1]
     content = late.file.read_bytes()
@@ -298,7 +298,7 @@ def test_t13_a_delta_commit_that_completes_after_a_compaction(
 def test_t14_one_record_serves_both_kinds_of_scan(
     tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
-    """T14 (Trino 483): a base row that an update replaced is still read by scans of base files alone."""
+    """T14 (Trino 483): scans of base files alone still read a base row that an update replaced."""
     path = hudi_tables.path(f"mor_v{version}")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
@@ -313,7 +313,7 @@ def test_t14_one_record_serves_both_kinds_of_scan(
 def test_t15_an_index_made_anew_while_an_old_refresh_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T15 (review): records bind to the definition by its UUID, so those of the dropped one never serve the new one."""
+    """T15 (review): records bind to the definition's UUID, so those of the dropped index never serve the new one."""
     (tmp_path / "t").mkdir()
     for value in (1, 5):
         pq.write_table(pa.table({"x": [value], "y": [-value]}), tmp_path / "t" / f"{value}.parquet")

@@ -1,4 +1,4 @@
-"""Rows that the Trino plugin lost, or secrets and memory that it could have, through a real Trino.
+"""Rows that the Trino plugin lost, and secrets and memory that it could have lost, through a real Trino.
 
 Expected rows are those of the plain catalog of the same server with `parquet_ignore_statistics`: Trino's own pruning
 takes the table's type for the files'.
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.trino
 
 
 def _check(table: Registered, expected: Mapping[str, tuple[int, int]], **session: str) -> None:
-    """Compare rows and splits of predicates with what is expected, rows also with the plain catalog's."""
+    """Compare rows and splits of predicates with the expected ones; rows also with the plain catalog's."""
     session = {"parquet_ignore_statistics": "true", **session}
     for where, (rows, splits) in expected.items():
         found = table.run(where, **{f"pruned_hive.{key}": value for key, value in session.items()})
@@ -37,7 +37,7 @@ def _check(table: Registered, expected: Mapping[str, tuple[int, int]], **session
 
 
 def _change_partitions(table: Registered, change: Callable[[str, Any], None]) -> None:
-    """Change what the metastore has about each partition of a table, by the name of its folder."""
+    """Change the metastore's entry of each partition of a table, by the name of its folder."""
     for folder in (table.trino.metastore.folder / table.schema / table.name).glob("*=*"):
         file = folder / ".trinoSchema"
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def _change_partitions(table: Registered, change: Callable[[str, Any], None]) ->
 
 
 def test_columns_that_are_read_by_position(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """A session that finds columns by their place in the files takes `a` for `b`: nothing is known of them by name."""
+    """A session that reads columns by position takes `a` for `b`: nothing is known of them by name."""
     for number in range(4):
         rows = pa.table({"a": pa.array([number], pa.int64()), "b": pa.array([number * 10], pa.int64())})
         write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
@@ -66,7 +66,7 @@ def _partitioned(tables: TrinoTables, root: Path) -> Registered:
 
 
 def test_partitions_that_lie_somewhere_else(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """The metastore says what a partition's value is, whatever its folder is named; files still prune."""
+    """The metastore defines a partition's value, whatever its folder is named; files still prune."""
     table = _partitioned(trino_tables, tmp_path / "lake")
     _check(table, {"p = 2 OR n = 3": (2, 2), "p > 1 AND n < 3": (1, 1)})
 
@@ -75,7 +75,7 @@ def test_partitions_that_lie_somewhere_else(trino_tables: TrinoTables, tmp_path:
         content["externalLocation"] = f"local://{table.root}/p={place}"
 
     _change_partitions(table, move)
-    # With p = 1 comes n = 2, and so on.
+    # p = 1 now has n = 2, and so on.
     _check(
         table,
         {"p = 2": (1, 1), "p = 2 OR n = 2": (2, 4), "p > 0 AND n = 3": (1, 1), "p = 0 AND n = 0": (0, 1)},
@@ -138,7 +138,7 @@ def test_found_decimals_that_a_partition_rounds(
 
 
 def test_files_written_anew_since_the_service_looked(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """A service that may answer from an older look (`max_staleness`) says so: what was modified since is read."""
+    """A service that may answer from a stale listing (`max_staleness`) says so: files modified since then are read."""
     for number in range(4):
         rows = pa.table({"n": pa.array([number * 10, number * 10 + 1], pa.int64())})
         write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
@@ -154,7 +154,7 @@ def test_files_written_anew_since_the_service_looked(trino_tables: TrinoTables, 
 
 
 def test_answers_without_end_are_not_taken(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """The plugin reads no more of an answer than one can have; the scan is read whole."""
+    """The plugin reads no more of a response than a valid one can have; the scan is read whole."""
     for number in range(2):
         rows = pa.table({"n": pa.array([number], pa.int64())})
         write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
@@ -168,7 +168,7 @@ def test_answers_without_end_are_not_taken(trino_tables: TrinoTables, tmp_path: 
 def test_requests_that_nobody_waits_for_are_cancelled(
     trino_tables: TrinoTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the time-out the scan went on and the request stayed open, one for each scan of a service that hangs."""
+    """After the timeout the scan went on and the request stayed open, one for each scan of a hanging service."""
     write_plain(tmp_path / "lake" / "part-0.parquet", pa.table({"n": pa.array([1], pa.int64())}))
     table = trino_tables.register(tmp_path / "lake", {"n": "bigint"})
     closed: list[bytes] = []
@@ -189,7 +189,7 @@ def test_requests_that_nobody_waits_for_are_cancelled(
 def test_a_table_that_is_not_found_is_asked_for_by_all_names_again(
     trino_tables: TrinoTables, hudi_table: Callable[[str], Path]
 ) -> None:
-    """The name that had worked was asked for until the restart, whatever became of the configuration."""
+    """The name that had worked was requested until the restart, whatever the configuration had become."""
     table = trino_tables.register(
         hudi_table("cow_unpartitioned_v9"), {"id": "bigint", "fare": "double"}, hudi=True
     )
@@ -217,9 +217,9 @@ LISTS = (
 
 
 def test_found_lists_of_neighbours_with_null(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """Of `n IN (1, 2, NULL)` Trino 483 makes `n IS NULL OR n BETWEEN 1 AND 2`, so that NOT IN is true for 3.
+    """Trino 483 turns `n IN (1, 2, NULL)` into `n IS NULL OR n BETWEEN 1 AND 2`, so that NOT IN is true for 3.
 
-    A plan for such text left out every file. In SQL it would be NULL.
+    A plan for such text dropped every file. In SQL it would be NULL.
     """
     root = tmp_path / "lake"
     for number in (0, 1, 2, 3, None):

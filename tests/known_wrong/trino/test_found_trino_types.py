@@ -23,7 +23,7 @@ WHOLE = "parquet_ignore_statistics"
 
 
 def check(table: Registered, expected: Mapping[str, tuple[int, int]]) -> None:
-    """Compare rows and splits of predicates with what is expected, rows also with the plain catalog's."""
+    """Compare rows and splits of predicates with the expected ones; rows also with the plain catalog's."""
     for where, (rows, splits) in expected.items():
         found = table.run(where, **{f"pruned_hive.{WHOLE}": "true"})
         plain_rows = table.run(where, "hive", **{f"hive.{WHOLE}": "true"}).rows
@@ -36,7 +36,7 @@ def check(table: Registered, expected: Mapping[str, tuple[int, int]]) -> None:
 def test_s24_signed_numbers_that_do_not_fit(
     trino_tables: TrinoTables, tmp_path: Path, declared: str, annotation: str, value: int
 ) -> None:
-    """Trino reads the 32 bits that are stored; the file that holds such a number is always read."""
+    """Trino reads the 32 bits as stored; the file that holds such a number is always read."""
     root = tmp_path / "lake"
     root.mkdir()
     for number in (value, 5, 6):
@@ -50,7 +50,7 @@ def test_s24_signed_numbers_that_do_not_fit(
 def test_s24_unsigned_numbers_that_do_not_fit(
     trino_tables: TrinoTables, tmp_path: Path, declared: str, annotation: str, value: int
 ) -> None:
-    """Trino has no unsigned types: the table declares one, and of such files nothing is known."""
+    """Trino has no unsigned types: the table declares a type, and such files are unknown."""
     root = tmp_path / "lake"
     root.mkdir()
     for number in (value, 5, 6):
@@ -73,7 +73,7 @@ def test_whole_numbers_whose_bits_are_fractions(trino_tables: TrinoTables, tmp_p
 def test_found_text_that_is_cut_or_padded_below_coalesce(
     trino_tables: TrinoTables, tmp_path: Path, declared: str
 ) -> None:
-    """An index over `coalesce(x, '-')` answered for a column that Trino cuts where it reads it."""
+    """An index over `coalesce(x, '-')` answered for a column that Trino truncates on read."""
     root = tmp_path / "lake"
     root.mkdir()
     for text in ("abcdef", "abc   ", "xy"):

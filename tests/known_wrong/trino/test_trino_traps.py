@@ -1,4 +1,4 @@
-"""Traps through a real Trino and its plugin: what Trino itself reads is what the pruned catalog must give."""
+"""Traps through a real Trino and its plugin: the pruned catalog must return what Trino itself reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.trino
 def _table(
     tables: TrinoTables, root: Path, kind: str, arrow: pa.DataType, files: Sequence[Sequence[object]]
 ) -> Registered:
-    """A table of one column `x`, a file for each list of values."""
+    """A table of one column `x`, with a file for each list of values."""
     for number, values in enumerate(files):
         write_plain(root / f"part-{number:02}.parquet", pa.table({"x": pa.array(values, arrow)}))
     return tables.register(root, {"x": kind})
@@ -28,7 +28,7 @@ def _table(
 def _check(
     table: Registered, expected: Mapping[str, tuple[int, int]], catalog: str = "hive", **session: str
 ) -> None:
-    """Compare rows and splits of predicates with what is expected; rows also with the plain catalog's."""
+    """Compare rows and splits of predicates with the expected ones; rows also with the plain catalog's."""
     pruned = "pruned_" + catalog.removeprefix("hive_")
     plain_session = {f"{catalog}.{key}": value for key, value in session.items()}
     pruned_session = {f"{pruned}.{key}": value for key, value in session.items()}
@@ -59,7 +59,7 @@ def test_s2_nan_compares_false_in_trino(
 
 
 def test_s11_char_compares_with_its_padding(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """S11 (trino#30187): a CHAR is padded with blanks, so what follows a shorter value by bytes can lie before it."""
+    """S11 (trino#30187): a CHAR is padded with blanks, so a value after a shorter one by bytes can sort before it."""
     files = [["a\t"], ["a"], ["ab"], ["a  "], ["b"]]
     table = _table(trino_tables, tmp_path / "lake", "char(3)", pa.string(), files)
     a, tab = "CAST('a' AS char(3))", "CAST('a\t' AS char(3))"
@@ -73,7 +73,7 @@ def test_s18_timestamps_are_rounded_when_they_are_read(trino_tables: TrinoTables
     files = [[early], [second], [second + timedelta(seconds=4)]]
     table = _table(trino_tables, tmp_path / "lake", "timestamp", pa.timestamp("us"), files)
     moment = "TIMESTAMP '2024-01-01 00:00:01'"
-    # A value within the rounding of the constant may be less, equal or greater: its file is read in any case.
+    # A value within the rounding of the constant may be less, equal or greater: its file is always read.
     rounded = {
         f"x = {moment}": (2, 2),
         f"x >= {moment}": (3, 3),
@@ -91,7 +91,7 @@ def test_s18_timestamps_are_rounded_when_they_are_read(trino_tables: TrinoTables
 
 
 def test_timestamps_that_trino_cannot_hold_are_others(trino_tables: TrinoTables, tmp_path: Path) -> None:
-    """Measured on Trino 483: rounded up, the largest nanosecond (2262) becomes one of 1677, without a word."""
+    """Measured on Trino 483: rounded up, the largest nanosecond (2262) silently becomes one of 1677."""
     files = [[2**63 - 1], [10**15], [-(2**63)]]
     table = _table(trino_tables, tmp_path / "lake", "timestamp", pa.timestamp("ns"), files)
     lost = {
@@ -99,7 +99,7 @@ def test_timestamps_that_trino_cannot_hold_are_others(trino_tables: TrinoTables,
         "x > TIMESTAMP '2200-01-01 00:00:00'": (1, 2),
         "x < TIMESTAMP '2000-01-01 00:00:00' AND x > TIMESTAMP '1950-01-01 00:00:00'": (1, 3),
     }
-    # Trino's own look at statistics would hide it.
+    # Trino's own use of statistics would hide it.
     _check(table, lost, "hive_millis", parquet_ignore_statistics="true")
 
 
@@ -117,7 +117,7 @@ def test_n1_places_with_blanks_and_escapes(trino_tables: TrinoTables, tmp_path: 
 def test_t14_base_files_are_what_trino_reads(
     trino_tables: TrinoTables, hudi_table: Callable[[str], Path], version: int
 ) -> None:
-    """T14 (Trino 483): a base row that a log file replaced is still a row there, and what the log has is none."""
+    """T14 (Trino 483): a base row that a log file replaced is still a row there, and rows of the log are not."""
     root = hudi_table(f"mor_v{version}")
     some = next(path for path in root.rglob("*.parquet") if ".hoodie" not in path.parts)
     schema = pq.read_schema(some)

@@ -57,7 +57,7 @@ def test_no_row_that_spark_reads_is_lost(
 
 @pytest.mark.spark
 def test_partition_columns_prune_by_themselves(hudi_tables: KeptTables, tmp_path: Path) -> None:
-    """N6: what stands in the path is not what every engine reads from the file."""
+    """N6: the path's value is not what every engine reads from the file."""
     table = pruner.open_table(str(hudi_tables.path("cow_v6")), index_uri=str(tmp_path / "index"))
     with pytest.raises(pruner.PrunerError, match="'city' stands in paths, which prune by themselves"):
         table.create_index("cities", on="upper(city)")

@@ -1,8 +1,8 @@
 """Every kind of commit on real Hudi tables: plans stay sound before a refresh, and a refresh reads only what is new.
 
 The oracle is Spark's snapshot read with Hudi's own data skipping off. After each action, with the index still older
-than the table, every row that Spark reads must be planned for; the plan says how many slices no record covers; then
-one refresh indexes exactly the slices that are new, and the plans are those of an index built from nothing.
+than the table, plans must keep every row that Spark reads and report how many slices no record covers; then one
+refresh indexes exactly the new slices, and the plans equal those of an index built from scratch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACTIONS = {
 
 
 class Checked:
-    """A table with an index, and the checks after each change of it."""
+    """A table with an index, and the checks after each change of the table."""
 
     def __init__(
         self, live: LiveTable, index_uri: Path, scratch: Callable[[], Path], using: str = "column_stats"
@@ -47,14 +47,14 @@ class Checked:
         self._read: tuple[tuple[str, bool], list[Row]] | None = None
         self.table = pruner.open_table(str(live.path), index_uri=str(index_uri))
         self.own = pruner.open_table(str(live.path), index_uri=str(index_uri), hudi_indexes=False)
-        """The same without Hudi's own statistics, which may be of slices that ours do not cover."""
+        """The same without Hudi's own statistics, which may cover slices that ours do not."""
 
     def create_index(self) -> None:
-        """Index all columns, where that is not done yet."""
+        """Index all columns unless they are indexed."""
         self.table.create_index("stats", on="*", using=self.using, if_not_exists=True)
 
     def plans_are_sound(self, what: str, as_of: str | None = None, *, read_optimized: bool = False) -> None:
-        """Every row that Spark reads is planned for, of base files alone where that is asked."""
+        """Plans keep every row that Spark reads, of base files alone where that is asked."""
         pinned = self.table.snapshot(as_of=as_of)
         if self._read is None or self._read[0] != (pinned.id, read_optimized):
             frame = spark_snapshot(
@@ -72,10 +72,10 @@ class Checked:
                 assert group in kept, f"LOST {group} for {text} after {what} (as of {as_of})"
 
     def uncovered(self) -> set[bytes]:
-        """The slices that could be covered and are not."""
+        """The coverable slices that are not covered."""
         pinned = self.own.snapshot()
         plan = pinned.plan("id > 1000000", semantics=SPARK)
-        # Nothing holds such an id, so whatever is covered goes.
+        # No row has such an id, so every covered slice is dropped.
         coverable = pinned.data.coverable
         kept = {pinned.data.keys[int(i)].as_py() for i in plan.ordinals if coverable[int(i)]}
         (step,) = plan.steps
@@ -83,7 +83,7 @@ class Checked:
         return kept
 
     def refresh_reads_only_what_is_new(self, what: str) -> int:
-        """One refresh covers what was not covered, a second one finds nothing, and plans are those of a new index."""
+        """One refresh covers what was uncovered, a second one finds nothing, and plans are those of a new index."""
         missing = self.uncovered()
         assert self.table.refresh(dry_run=True).files == len(missing)
         result = self.table.refresh()
@@ -96,13 +96,13 @@ class Checked:
         return result.indexed
 
     def plans_are_those_of_a_new_index(self, what: str) -> None:
-        """As sharp as an index built from nothing."""
+        """As selective as an index built from scratch."""
         fresh = pruner.open_table(str(self.live.path), index_uri=str(self._scratch()))
         fresh.create_index("stats", on="*", using=self.using)
         texts = [f"id = {id_}" for id_ in range(0, self.live.next_id, 2)]
         texts += ["fare > 1000", "fare IS NULL", "ts > 3 AND seats = 1", f"fare < {10 * self.live.ts}"]
         mine, other = self.table.snapshot(), fresh.snapshot()
-        # The one followed what commits did, the other listed the table.
+        # One snapshot followed the commits, the other listed the table.
         assert_same(mine.data, other.data)
         for text in texts:
             ours, theirs = mine.plan(text, semantics=SPARK), other.plan(text, semantics=SPARK)
@@ -116,7 +116,7 @@ VARIANTS = (
     ("MERGE_ON_READ", 8),
     ("MERGE_ON_READ", 9),
 )
-"""Versions 8 and 9 have one timeline and one listing, and merge-on-read tables take all actions."""
+"""Versions 8 and 9 share one timeline and one listing, and merge-on-read tables take all actions."""
 
 
 @pytest.mark.parametrize(("table_type", "version"), VARIANTS)
@@ -148,7 +148,7 @@ def test_refresh_follows_every_action(
 
 
 EXPECTED_NEW = {"insert": 3, "cluster": 3, "insert_overwrite": 1, "compact": 3, "roll_back": 2}
-"""Most slices that are new after an action; one where not given."""
+"""The most new slices after an action; one where not given."""
 
 LEAVES = {
     "insert_overwrite": {"replacecommit"},
@@ -160,4 +160,4 @@ LEAVES = {
     "log_compact": {"logcompaction"},
     "drop_partition": {"replacecommit"},
 }
-"""What an action leaves in the timeline, one of these."""
+"""What an action leaves in the timeline: one of these."""

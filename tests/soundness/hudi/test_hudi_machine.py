@@ -1,6 +1,6 @@
-"""Random histories of real Hudi tables: whatever happened in whatever order, a plan holds every row that Spark reads.
+"""Random histories of real Hudi tables: after any actions in any order, a plan holds every row that Spark reads.
 
-After a refresh the plans are those of an index built from nothing. Short in `make test`; `make fuzz` and `make soak`
+After a refresh the plans are those of an index built from scratch. Short in `make test`; `make fuzz` and `make soak`
 run more and longer histories (`PRUNER_FUZZ_N`). A failure prints the history and the command that repeats it.
 """
 
@@ -51,7 +51,7 @@ def histories() -> int:
 
 
 class Histories(RuleBasedStateMachine):
-    """One table with one index, changed by rules; checked after each. A subclass says where and with which session."""
+    """One table with one index, changed by rules; checked after each. A subclass sets the folder and the session."""
 
     spark: SparkSession
     scratch: Path
@@ -130,7 +130,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(version=VERSIONS)
     def make_table_anew(self, version: TableVersion) -> None:
-        """Identity is that of the name, type and key, so the index goes on; slices are new ones."""
+        """The table keeps its identity (name, type and key), so the index continues; all slices are new."""
         self.live.make_anew(version)
         self._after("a table made anew")
 

@@ -1,9 +1,9 @@
-"""No merge mode loses a row, and none leaves the index without power: every payload of Hudi's, on real tables.
+"""No merge mode loses a row, and none leaves the index without power: every payload of Hudi, on real tables.
 
-What a merged read returns in a column must stand in the base file or in a log file (R5). Here that is shown against
-Spark, for the values of each column of each row, and for those of two columns in one row, as the snapshot read and as
-the read of base files alone return them. What was written is the other bound: values that no write of a file group
-brought there leave the group out.
+What a merged read returns in a column must be in the base file or in a log file (R5). The test shows this against
+Spark, for the values of each column of each row, and for those of two columns in one row, as the snapshot read and the
+read of base files alone return them. The written values are the other bound: a value that no write brought to a file
+group excludes the group.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_values_of_merged_rows_stand_in_the_index(
 
 
 def _conditions(row: Any) -> Iterator[str]:
-    """What is true in this row: of each column, and of each column and the next, which may come from other files."""
+    """Conditions true in this row: on each column, and on each column and the next, which may come from other files."""
     names = [name for name in row.asDict() if not name.startswith("_hoodie_")]
     texts = [_equal(name, row[name]) for name in names]
     yield from texts

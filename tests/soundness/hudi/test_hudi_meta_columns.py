@@ -1,6 +1,6 @@
-"""Meta columns of Hudi: no row is lost by what indexes know of them, on every fixture table, against Spark's read.
+"""Meta columns of Hudi: indexes on them lose no row, on every fixture table, against Spark's read.
 
-What a row's meta columns are read as need not be what its base file holds: rows of log files bring their own, an
+A row's meta columns may be read as other values than its base file holds: rows of log files bring their own, an
 update of a copy-on-write table gives the rows beside it another `_hoodie_file_name`, a clustering keeps the commit
 time, and a table without meta columns (`hoodie.populate.meta.fields=false`) has NULL there.
 """

@@ -1,7 +1,7 @@
 """No matching row of a real Hudi table is lost: every fixture table × random predicates, against Spark's snapshot read.
 
-The oracle is Spark with Hudi's own data skipping off; it names the file group of each row in
-`_hoodie_file_name`, so the test does not rely on our listing in any way.
+The oracle is Spark with Hudi's own data skipping off; `_hoodie_file_name` names the file group of each row, so the
+test does not rely on our listing in any way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MERGED_BY_TIME = [
     for name in ("mor_event_time", "mor_deleted_by_column", "mor_archived")
     for version in (6, 9)
 ]
-"""Tables with updates and deletes that come too late, rows deleted by a column, blocks of archived instants."""
+"""Tables with late updates and deletes, rows deleted by a column, blocks of archived instants."""
 
 MODES = [
     *((name, optimized) for name in MERGED_BY_TIME for optimized in (False, True)),
@@ -96,7 +96,7 @@ def test_no_matching_row_is_lost(
 def test_slices_with_logs_prune_by_what_their_files_hold(
     name: str, tables: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """Kept is exactly what bounds of the union of base rows and log rows leave possible, by another reader."""
+    """Plans keep exactly what the bounds of the union of base rows and log rows, by another reader, leave possible."""
     path = tables(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     built = table.create_index("stats", on="*")
@@ -135,7 +135,7 @@ def test_slices_with_logs_prune_by_what_their_files_hold(
         nulls = {group for group, rows in contents.items() if any(row[column] is None for row in rows)}
         kept = {entry.file_id for entry in table.plan(f"{column} IS NULL", semantics=SEMANTICS).slices}
         assert nulls | unknown <= kept
-        # hudi-rs fills what a block of MERGE INTO does not hold with NULL, too.
+        # hudi-rs fills columns that a block of MERGE INTO lacks with NULL, too.
         assert kept == nulls | unknown
     assert checked, "nothing was pruned"
 
@@ -146,7 +146,7 @@ PARTLY_COVERED = {
     "mor_partial_update_v6",
     "mor_rolled_back_v6",
 }
-"""Where slices stay uncovered: version 6 with a pending write or a rolled-back one, mergers that are code."""
+"""Where slices stay uncovered: version 6 with a pending or a rolled-back write, mergers that are code."""
 
 
 def _bounds(rows: list[dict[str, Any]], column: str) -> tuple[Any, Any] | None:
@@ -158,7 +158,7 @@ def _bounds(rows: list[dict[str, Any]], column: str) -> tuple[Any, Any] | None:
 def test_time_travel_plans_are_sound(
     name: str, spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
-    """T4: today's records serve the slices that an earlier instant shares; the others are kept."""
+    """T4: today's records serve the slices that an earlier instant shares; the others stay."""
     path = hudi_tables.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
@@ -181,7 +181,7 @@ def test_time_travel_plans_are_sound(
 def test_statistics_drop_what_they_prove(
     name: str, spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
-    """A value beyond every base file leaves nothing; one that stands in one group leaves that alone."""
+    """A value beyond every base file leaves nothing; one that is in a single group leaves that group alone."""
     path = hudi_tables.path(name)
     rows = spark_reads.read(path).rows
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))

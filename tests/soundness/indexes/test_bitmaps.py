@@ -1,4 +1,4 @@
-"""Bitmaps keep exactly the files with a matching row, and tell exactly which rows match: random tables × predicates.
+"""Bitmaps keep exactly the files with a matching row, and report exactly which rows match: random tables × predicates.
 
 `PRUNER_PAIRS` and `PRUNER_SEED` as in `test_parquet_tables`; a failure prints the command that repeats it.
 """
@@ -36,7 +36,7 @@ def test_rows_of_bitmaps_are_those_of_a_scan(
     """Alone: every column has a bitmap. Mixed: some have, all have statistics, so that rows may be a superset.
 
     Both ways answer for the same tables and predicates: a scan costs as much as the plans. Every other table has its
-    bitmaps in pages of a few records, each read when a predicate asks for it.
+    bitmaps in pages of a few records, each read when a predicate needs it.
     """
     scan = DuckDBScan()
     tally: Counter[tuple[str, bool]] = Counter()

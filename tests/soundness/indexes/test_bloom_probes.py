@@ -1,6 +1,6 @@
-"""No value that was recorded is ever missed: filters and keys of every type, asked for each of their values.
+"""No recorded value is ever missed: filters and keys of every type, probed for each of their values.
 
-`make fuzz N=…` asks N thousand times; a million probes take a second.
+`make fuzz N=…` probes N thousand times; a million probes take a second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBES = 500_000 if profiles.IS_FIXED else max(500_000, 1_000 * profiles.REQUEST
 """Over all types together."""
 
 SINGLY = 200
-"""Values of each type that are looked up as literals are, one by one."""
+"""Values of each type that are looked up one by one, as literals are."""
 
 Generator = np.random.Generator
 
@@ -101,7 +101,7 @@ def test_no_value_is_missed(name: str, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_every_row_of_a_key_is_found(name: str, request: pytest.FixtureRequest) -> None:
-    """Each value stands in the slice and at the position where the index says; and what it says is that value."""
+    """Each value is in the slice and at the position that the index gives, and what it gives holds that value."""
     rng = np.random.default_rng(int(request.config.option.hypothesis_seed) + len(name))
     count = PROBES // len(TYPES)
     hashes = hash_values(TYPES[name](rng, count))

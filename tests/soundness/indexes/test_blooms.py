@@ -25,10 +25,10 @@ DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE, "default": 1_000}.get(
 )
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 PAIRS_PER_TABLE = min(250 if profiles.IS_FIXED else 500, max(PAIRS, 1))
-"""Writing and indexing a table is most of the time."""
+"""Writing and indexing a table takes most of the time."""
 
 OPTIONS = {"bloom_filter": {"fpp": ["0.001", "0.01", "0.1"]}, "record_index": dict[str, list[str]]()}
-"""The index types that are asked alone, with what their options may be."""
+"""The index types that are tested alone, with the choices for their options."""
 
 LEAST_SHARE = 0.3
 """Least share of pairs in which some but not all files match: below it the run would show little."""

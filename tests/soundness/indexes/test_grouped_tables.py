@@ -1,4 +1,4 @@
-"""Partition statistics of whole tables, built by the product itself, and what becomes of them afterwards."""
+"""Partition statistics of whole tables, built by the product itself, and what happens to them afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.parquet.tables import write_file
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of few slices, of every batch."""
+    """Groups of few slices, even for small batches."""
     monkeypatch.setattr(partition_stats, "LEAST_SLICES", 1)
     monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
     monkeypatch.setattr(partition_stats, "GROUP_SLICES", 4)
@@ -54,13 +54,13 @@ def test_a_selective_plan_reads_neither_the_batch_nor_other_records(table: prune
     (metadata / entry.path).unlink()
     assert answer(table, "x > 1000") == []
     plan = pruner.open_table(table.uri).plan("x = 55")
-    # The group is known to hold 40 to 59; what its slices hold cannot be read any more.
+    # The group is known to hold 40 to 59; the records of its slices can no longer be read.
     assert [int(Path(file).stem) for file in plan.files] == [4, 5]
     assert any("index i" in reason and entry.path in reason for reason in plan.fallbacks), plan.fallbacks
 
 
 def test_files_that_come_and_go_afterwards(table: pruner.Table) -> None:
-    """T6: a partition that is dropped and made again, a file replaced, a file added to a known path."""
+    """T6: a partition that is dropped and recreated, a file replaced, a file added to a known path."""
     root = Path(table.uri)
     shutil.rmtree(root / "day=1")
     write_file(root / "day=1" / "006.parquet", x=pa.array([100_000], pa.int64()))
@@ -120,7 +120,7 @@ def test_dropped_with_their_index(table: pruner.Table) -> None:
 
 
 def answer(table: pruner.Table, predicate: str) -> list[int]:
-    """Numbers of the files that a process which knows nothing yet keeps."""
+    """Numbers of the files that a plan of a newly opened table keeps."""
     plan = pruner.open_table(table.uri).plan(predicate)
     assert plan.kept == len(plan.files)
     return sorted(int(Path(file).stem) for file in plan.files)

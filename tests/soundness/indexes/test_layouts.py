@@ -1,7 +1,7 @@
 """RFC-63's storage layouts: where files lie and what they hold are separate things, and plans know both.
 
-The layouts of "Handling the Storage Layout Scenarios" and the table of "Use Case 2", as Hudi writes such files: the
-partition columns are in them as well. The oracle is DuckDB over each file by itself, with no values from paths.
+The layouts of "Handling the Storage Layout Scenarios" and the table of "Use Case 2": `datestr` is in the paths, in the
+files, or in both, as Hudi writes it. The oracle is DuckDB over each file by itself, without Hive partitioning.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ LAYOUTS = {
 
 
 def write(layout: Layout, folder: Path, *, datestr: bool) -> dict[str, Path]:
-    """Write the files of a layout, `datestr` in them or only in their paths; by their URI as plans give it."""
+    """Write the files of a layout, `datestr` in them or only in their paths; returned by the URI that plans give."""
     found: dict[str, Path] = {}
     for entry in layout.files:
         first, last = date.fromisoformat(entry.first), date.fromisoformat(entry.last)
@@ -179,7 +179,7 @@ def matching(files: dict[str, Path], predicate: str) -> set[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def groups_of_few() -> Iterator[None]:
-    """Partition statistics of every batch, however small."""
+    """Partition statistics for every batch, however small."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(partition_stats, "LEAST_SLICES", 1)
         patched.setattr(partition_stats, "LEAST_PER_GROUP", 1)
@@ -254,7 +254,7 @@ def test_days_that_stand_in_files_and_in_some_paths(name: str, engine: Engine, t
     """RFC-63's table has `datestr` in every file and in the paths of the old scheme: no file of the day is lost.
 
     Where a folder lacks the key or writes the value in another form, engines do not agree on the column, or refuse the
-    tree: then nothing is dropped by it, and other columns still prune.
+    tree: then the column drops nothing, and other columns still prune.
     """
     files = write(LAYOUTS[name], tmp_path, datestr=True)
     table = pruner.open_table([tmp_path / root for root in LAYOUTS[name].roots])

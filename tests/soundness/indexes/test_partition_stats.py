@@ -1,7 +1,7 @@
-"""Partition statistics: with them every plan keeps exactly what it keeps without, from fewer bytes.
+"""Partition statistics: with them every plan keeps exactly what it keeps without them, from fewer bytes.
 
-Random records of every kind, alike and not within a partition, in several batches; slices that are gone, replaced or
-added since; two records of one slice; schemas that changed since. The oracle is the evidence of all records.
+Random records of every kind, alike or not within a partition, in several batches; slices deleted, replaced or added
+since; two records of one slice; schemas that have changed since. The oracle is the evidence of all records.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ KINDS = (
 
 @st.composite
 def a_record(draw: st.DrawFn, kind: Kind, plain: bool) -> ColumnRecord:
-    """A record that a build may write; unless `plain` also one of another column, in doubt, absent or empty."""
+    """A record that a build may write; unless `plain` also one of another column, untrusted, absent or empty."""
     form = (
         "values"
         if plain
@@ -237,7 +237,7 @@ class Written:
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of few slices, of every batch."""
+    """Groups of few slices, even for small batches."""
     monkeypatch.setattr(partition_stats, "LEAST_SLICES", 1)
     monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
     monkeypatch.setattr(partition_stats, "GROUP_SLICES", 4)
@@ -267,7 +267,7 @@ def same_coverage(left: Source, right: Source) -> bool:
 
 
 def check(cut: Source, whole: Source, leaf: Leaf, outcome: Outcome, semantics: Semantics, case: Case) -> None:
-    """The same answers about all slices, and about some."""
+    """The same answers for all slices, and for some."""
     for at in (None, None if case.at is None else np.array(case.at, np.intp)):
         found = cut.possible(leaf, outcome, semantics, at)
         expected = whole.possible(leaf, outcome, semantics, at)

@@ -1,7 +1,7 @@
-"""Files that Spark has written, kept so that another engine can be asked about them without Spark.
+"""Files that Spark has written, kept so that other engines can be tested on them without Spark.
 
-`python -m tests.soundness.spark.spark_files` writes them anew: for each way of Spark's a few with the column by itself
-and in a struct. Their numbers are drawn as those of other files are.
+`python -m tests.soundness.spark.spark_files` rewrites them: for each way of Spark's a few with the column by itself
+and in a struct. Their numbers are drawn like those of other files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_files_of_spark(families: Sequence[Family]) -> tuple[Family, ...]:
 
 
 def _kept(folder: Path) -> Way:
-    """A way whose files are those of a folder, whatever is to be written."""
+    """A way that copies the files of a folder, whatever is to be written."""
     return Way(folder.name, _numbers, _copied(folder))
 
 

@@ -50,7 +50,7 @@ def _test(test: Test) -> str:
 
 
 def draw(rng: random.Random, table: RandomTable) -> str:
-    """A predicate: half as for all engines, half of Spark's own shapes over such."""
+    """A predicate: half as for all engines, half of Spark's own shapes over those."""
 
     def plain(depth: int = 2) -> str:
         return sql(draw_predicate(rng, table.columns, table.values, depth))

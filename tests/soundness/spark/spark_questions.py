@@ -1,4 +1,4 @@
-"""What Spark makes of many predicates, asked at once: one question costs it hardly more for all than for one."""
+"""What Spark makes of many predicates, asked at once: a question about all costs hardly more than about one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_QUESTIONS = 24
 
 
 def answers(ask: Ask[Answer], texts: Sequence[str]) -> dict[str, Answer]:
-    """What is answered of each predicate, without those that fail, for as many as a few questions can tell apart."""
+    """The answers for predicates, without those that fail, as far as a few questions can separate them."""
     found: dict[str, Answer] = {}
     pending = [texts] if texts else []
     for _ in range(MOST_QUESTIONS):
@@ -36,7 +36,7 @@ def answers(ask: Ask[Answer], texts: Sequence[str]) -> dict[str, Answer]:
 
 
 def fitting(spark: SparkSession, view: str) -> Ask[bool]:
-    """Whether predicates fit the types of a view's columns. The analyser alone says so without errors."""
+    """Whether predicates fit the types of a view's columns. Only the analyzer reports it without errors."""
 
     def ask(texts: Sequence[str]) -> dict[str, bool]:
         session: Any = spark._jsparkSession
@@ -69,7 +69,7 @@ def scans(texts: Sequence[str], view: str, column: str) -> str:
 
 
 def _branches(plan: Any) -> list[Any]:
-    """The scans that are left of a union; those that can have no rows are gone."""
+    """The remaining scans of a union; those that can have no rows are gone."""
     if plan.nodeName() == "Union":
         children = plan.children()
         return [children.apply(k) for k in range(children.size())]

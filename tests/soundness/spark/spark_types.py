@@ -1,4 +1,4 @@
-"""What Spark is asked about tables of mixed Parquet types: files that it writes itself, settings, predicates."""
+"""What tests of mixed Parquet types need for Spark: files that it writes itself, settings, predicates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "spark.sql.parquet.enableVectorizedReader": ("true", "false"),
     "spark.sql.parquet.mergeSchema": ("false", "true"),
 }
-"""What a session may say about reading files, its zone and its mode aside that change predicates as well."""
+"""Settings of a session for reading files, besides its zone and its mode, which change predicates as well."""
 
 _WHOLE_READING = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -64,7 +64,7 @@ _SCHEMAS: Mapping[str, tuple[str, ...]] = {
 def rules(rng: random.Random) -> dict[str, str]:
     """Random settings of a session.
 
-    Spark's own pruning is off: by statistics that do not count NaN it loses rows of `x > 2` and of `x IN (NaN)`.
+    Spark's own pruning is off: with statistics that do not count NaN it loses rows of `x > 2` and of `x IN (NaN)`.
     """
     return {
         **{name: rng.choice(values) for name, values in SETTINGS.items()},
@@ -80,7 +80,7 @@ PLAINLY: Mapping[str, str] = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
-"""Settings by which Spark makes of files what they say."""
+"""Settings with which Spark takes from files what they declare."""
 
 
 def schema(rng: random.Random, table: MixedTable) -> str | None:
@@ -92,7 +92,7 @@ def schema(rng: random.Random, table: MixedTable) -> str | None:
 
 
 def families(spark: SparkSession) -> tuple[Family, ...]:
-    """The ways of all writers, those of files that Spark writes itself among them."""
+    """The ways of all writers, including those of files that Spark writes itself."""
     return tuple(
         replace(each, ways=(*each.ways, *(made for way in each.ways for made in _of_spark(way, spark))))
         for each in (*WRITTEN_FAMILIES, *OLD_FAMILIES)
@@ -115,7 +115,7 @@ _BY_SPARK: Mapping[str, tuple[Mapping[str, str], ...]] = {
     ),
     "old date of no writer": ({"datetimeRebaseModeInWrite": "LEGACY"}, {}),
 }
-"""Ways that Spark writes as well, by the settings that it does so by."""
+"""Ways that Spark writes as well, with the settings for each."""
 
 
 def _of_spark(way: Way, spark: SparkSession) -> list[Way]:

@@ -1,7 +1,7 @@
 """Indexes over expressions against Spark: the random conditions of DuckDB's test in Spark's spelling, no row lost.
 
-The indexes are spelled for DuckDB. Spark answers a hundred conditions as columns of one query, into which nothing is
-pushed. Plans come from the text, from what Spark's optimizer makes of it, and, for some, from scans.
+The indexes are spelled for DuckDB, one for Spark. Spark answers a hundred conditions as columns of one query, into
+which nothing is pushed. Plans come from the text, from what Spark's optimizer makes of it, and, for some, from scans.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 AT_ONCE = 100
 SCANS = 20
-"""One condition of so many is read through a scan as well."""
+"""One condition in so many is read through a scan as well."""
 IN_SPARK = {
     # DuckDB's spelling: Spark's
     "strftime(ts, '%H')": "date_format(ts, 'HH')",
@@ -54,9 +54,9 @@ IN_SPARK = {
 }
 NOT_IN_SPARK = ("timezone(",)
 OF_SPARK_ALONE = ("isodow(inst)",)
-"""What means something else in the other's spelling: the index is spelled for Spark."""
+"""Expressions that mean something else in the other spelling: the index is spelled for Spark."""
 CALENDAR = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
-"""Files that do not say who wrote them hold moments before 1900."""
+"""Files that do not name their writer hold moments before 1900."""
 
 
 def in_spark(text: str) -> str:
@@ -68,7 +68,7 @@ def in_spark(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
-    """40 files with an index over each expression that Spark can write."""
+    """Files with an index over each expression that Spark can write."""
     root = tmp_path_factory.mktemp("spark_expressions") / "t"
     write_files(root, random.Random(11))
     found = pruner.open_table(root)
@@ -84,7 +84,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
 
 
 def conditions(tape: random.Random) -> Iterator[str]:
-    """Random conditions in Spark's SQL, without end."""
+    """Endless random conditions in Spark's SQL."""
     while True:
         text = condition(tape)
         if not any(name in text for name in NOT_IN_SPARK):
@@ -120,7 +120,7 @@ def test_no_row_is_lost(
     least: float,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """What Spark answers is asked without ANSI mode, in which a value that overflows would fail the whole query."""
+    """Spark answers without ANSI mode, in which a value that overflows would fail the whole query."""
     drawn = conditions(random.Random(f"{seed()} {zone}"))
     count, could, went, scanned = examples(100), 0, 0, 0
     session = {**CALENDAR, "spark.sql.session.timeZone": zone}
@@ -147,10 +147,10 @@ def test_no_row_is_lost(
 
 
 def scans(spark: SparkSession, table: pruner.Table, matching: dict[str, set[str]]) -> int:
-    """Read through some conditions; returns how many files were left out."""
+    """Read through some conditions; returns how many files were dropped."""
     frame, before = pruner_spark.read(spark, table.uri), pruner_spark.last_plans(spark)
     for text in list(matching)[::SCANS]:
         rows = frame.where(text).selectExpr("_metadata.file_name").distinct().collect()
         assert {row[0] for row in rows} == matching[text], text
-    # A condition that Spark itself finds never true comes to no scan.
+    # A condition that Spark itself finds never true reaches no scan.
     return sum(FILES - (scan.kept or 0) for scan in new_scans(spark, before))

@@ -1,8 +1,8 @@
-"""No row that Spark finds is lost by a plan of the predicate that its own optimizer hands over.
+"""A plan of the predicate that Spark's own optimizer hands over loses no row that Spark finds.
 
-Random Parquet tables × random predicates: the rows of a full scan, computed as columns so that nothing is pushed
-down, against the plan. Where the text of the same predicate is understood by `pruner.expr`, the plan of Catalyst's
-form keeps no file more. `make fuzz N=…` runs more pairs; a failure names its seed.
+Random Parquet tables × random predicates: the rows of a full scan, computed as columns so that nothing is pushed down,
+against the plan. Where `pruner.expr` understands the text of the same predicate, the plan of Catalyst's form keeps no
+more files. `make fuzz N=…` runs more pairs; a failure names its seed.
 """
 
 from __future__ import annotations

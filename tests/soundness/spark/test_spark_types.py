@@ -1,4 +1,4 @@
-"""No row that Spark finds is lost by a plan of it, whatever Parquet types a column has from file to file.
+"""No plan loses a row that Spark finds, whatever Parquet types a column has from file to file.
 
 Random tables of files that no single writer mixes × random settings, schemas and predicates. Spark is the oracle: it
 computes the predicates as columns, so that nothing is pushed down. The plan is the one that `pruner_spark` makes of
@@ -67,7 +67,7 @@ LEAST = {
     "old days": 0.1,
     "mixed old days": 0.15,
 }
-"""Of the files that hold no matching row, the least share that plans drop, by what the column holds as files say it.
+"""Of the files without a matching row, the least share that plans drop, by what files declare the column to hold.
 
 Other mixtures may prune nothing, as do columns that a session reads as something else (docs/guarantee.md).
 """
@@ -78,7 +78,7 @@ OTHERWISE = " read otherwise"
 
 @dataclass(frozen=True)
 class Asked:
-    """A table as a reader of Spark's has it; `otherwise` says that it is another type by schema or setting."""
+    """A table as a Spark reader has it; `otherwise` means that a schema or setting gives the column another type."""
 
     table: MixedTable
     opened: pruner.Table
@@ -109,7 +109,7 @@ class SparkTypes:
     dropped: int = 0
 
     def check(self, seed: int, root: Path) -> None:
-        """Draw a table and hold plans against what Spark finds."""
+        """Draw a table and compare plans with what Spark finds."""
         rng = random.Random(seed)
         chosen = rules(rng)
         with settings(self.spark, chosen):
@@ -126,7 +126,7 @@ class SparkTypes:
             self._compare(rng, Asked(table, opened, frame, repeat, self._reads_otherwise(table, frame)))
 
     def _reads_otherwise(self, table: MixedTable, frame: DataFrame) -> bool:
-        """Whether a schema or a setting makes the column another type than Spark takes from the files by itself."""
+        """Whether a schema or a setting gives the column another type than Spark takes from the files by itself."""
         try:
             with settings(self.spark, PLAINLY):
                 return bool(self.spark.read.parquet(str(table.root)).schema != frame.schema)
@@ -173,7 +173,7 @@ class SparkTypes:
         try:
             return matching(asked.frame)(texts), True
         except Errors:
-            pass  # Spark cannot read a file as the others, or a predicate fails on a value.
+            pass  # Spark cannot read a file like the others, or a predicate fails on a value.
         files = sorted(map(str, asked.table.root.glob("*.parquet")))
         readable = [file for file in files if self._reads(asked.frame, file)]
         if not readable:

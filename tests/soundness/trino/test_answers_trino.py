@@ -1,7 +1,7 @@
 """Random counts, extremes, first rows and joins through the Trino plugin have the rows of a full scan.
 
 The plugin prunes these tables by conditions and dynamic filters (docs/adr/0044-trino-plugin-answers-nothing.md), so
-it answers nothing by itself: what has to hold is that no statement misses a row. The oracle reads all rows once through
+it answers nothing by itself: the requirement is that no statement misses a row. The oracle reads all rows once through
 the plain catalog, with the conditions as columns. PRUNER_ANSWER_QUERIES=3000 runs more; a failure names its seed.
 """
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.trino
 
 QUERIES = int(os.environ.get("PRUNER_ANSWER_QUERIES", "60"))
 PER_READ = 20
-"""Conditions that one read of all rows judges."""
+"""Conditions evaluated by one read of all rows."""
 SCHEMA = "answers"
 COLUMNS = [name for name in DEFINITIONS["flights"].schema.names if name != "version"]
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM")
@@ -85,7 +85,7 @@ class Lake:
         return self.trino.run(sql, catalog=self.plain, schema=self.schema, session=session).rows
 
     def read_pruned(self, sql: str, rng: random.Random) -> Rows:
-        """Read through the plugin, with dynamic filters or without them."""
+        """Read through the plugin, with or without dynamic filters."""
         session = STATIC if rng.random() < 0.3 else None
         catalog = f"pruned_{self.plain}"
         return self.trino.run(sql, catalog=catalog, schema=self.schema, session=session).rows
@@ -178,7 +178,7 @@ def test_random_answers_equal_a_full_scan(
 def _check_answers(
     lake: Lake, rng: random.Random, conditions: list[str], seed: int, tally: Counter[str]
 ) -> None:
-    """Hold one statement for each condition against the rows that meet it."""
+    """Compare one statement for each condition with the rows that meet it."""
     shown = ", ".join([*COLUMNS, *(f"({text or 'true'})" for text in conditions)])
     rows = lake.read(f"SELECT {shown} FROM flights")
     for k, text in enumerate(conditions):
@@ -193,7 +193,7 @@ def _check_answers(
 def _check_joins(
     lake: Lake, rng: random.Random, conditions: list[str], seed: int, tally: Counter[str]
 ) -> None:
-    """Hold joins and windows against the plain catalog."""
+    """Compare joins and windows with the plain catalog."""
     for text in conditions[: PER_READ // 4]:
         small = f"{rng.choice(['<', '>', '=', '<>'])} {rng.choice([0, 200, 250, 700, 1000])}"
         sql = rng.choice(JOINS).format(f=f"(SELECT * FROM flights WHERE {text or 'true'}) f", small=small)

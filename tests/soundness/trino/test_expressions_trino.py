@@ -1,7 +1,7 @@
-"""Indexes over expressions in Trino: scans through the plugin find the rows of full scans, and leave files out.
+"""Indexes over expressions in Trino: scans through the plugin find the rows of full scans, and drop files.
 
 The random conditions of DuckDB's test in Trino's spelling; the indexes are spelled for DuckDB. The plain catalog
-answers a hundred conditions as columns of one query, into which nothing is pushed. The pruned catalog reads the rows of
+answers eighty conditions as columns of one query, into which nothing is pushed. The pruned catalog reads the rows of
 forty conditions in one statement, each scan by a plan of its own. `make soak` asks thousands.
 """
 
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.trino
 AT_ONCE = 80
 SCANS = 40
 NOT_PROVED = FILES // 5
-"""Files of edges, and those of an hour that crosses midnight, of which a range says nothing."""
+"""Files of edges, and those of an hour that crosses midnight, for which a range proves nothing."""
 OF_NO_RANGE = ("n & 12", "md5(s)")
-"""Their values lie apart in every file, so that a range proves nothing of them: a bitmap does."""
+"""Their values are spread out in every file, so a range proves nothing about them: a bitmap does."""
 IN_TRINO = {
     # DuckDB's spelling: Trino's
     "strftime(inst, '%H:%M')": "date_format(inst, '%H:%i')",
@@ -74,11 +74,11 @@ EDGES_THAT_FIT = {
     "x": [0.0, -0.0, 1e15, 5e-324],
     "s2": ["1969-12-31", "9999-12-31", "1500-01-01"],
 }
-"""Trino raises where a sum overflows or a text is no date, also in columns of a query beside others."""
+"""Trino raises where a sum overflows or a text is not a date, also in columns of a query beside others."""
 
 
 def conditions(tape: random.Random) -> Iterator[str]:
-    """Random conditions in Trino's SQL, without end."""
+    """Endless random conditions in Trino's SQL."""
     while True:
         text = condition(tape)
         if any(name in text for name in NOT_IN_TRINO):
@@ -90,7 +90,7 @@ def conditions(tape: random.Random) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 files with an index over each expression that Trino can write."""
+    """Files with an index over each expression that Trino can write."""
     root = tmp_path_factory.mktemp("trino_expressions") / "t"
     write_files(root, random.Random(11), EDGES_THAT_FIT)
     table = pruner.open_table(aged(root))
@@ -105,7 +105,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def registered(trino_tables: TrinoTables, root: Path) -> Registered:
-    """The same through the plugin."""
+    """The same table through the plugin."""
     return trino_tables.register(root, COLUMNS, indexed=False)
 
 
@@ -118,7 +118,7 @@ def answered(registered: Registered, texts: Sequence[str]) -> list[set[str]]:
 
 
 def scanned(registered: Registered, asked: Mapping[str, set[str]]) -> dict[str, int]:
-    """Read the rows of conditions through the plugin; returns how many files each scan kept that was planned."""
+    """Read the rows of conditions through the plugin; returns how many files each planned scan kept."""
     gate, texts = registered.trino.gate, list(asked)
     gate.forget()
     scans = [
@@ -140,7 +140,7 @@ def _name(path: str) -> str:
 
 
 def _number(request: object) -> int:
-    """Which scan a request is for: the path that no file has tells."""
+    """Which scan a request is for: the path that no file has identifies it."""
     found = re.search(r"scan (\d+)\.", json.dumps(request))
     assert found is not None, request
     return int(found[1])
@@ -197,7 +197,7 @@ SINGLE: tuple[str, ...] = (
 
 
 def test_each_form_reaches_its_index(registered: Registered) -> None:
-    """What Trino's optimizer makes of a form leads to the index; the files that prove nothing may stay."""
+    """What Trino's optimizer makes of a form reaches the index; the files that prove nothing may stay."""
     asked = dict(zip(SINGLE, answered(registered, SINGLE), strict=True))
     kept = scanned(registered, asked)
     weak = {

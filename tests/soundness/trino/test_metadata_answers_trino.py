@@ -1,7 +1,7 @@
-"""Random counts, extremes and first rows of Iceberg tables: Trino with the plugin has the rows of the stock connector.
+"""Random counts, extremes and first rows of Iceberg tables: Trino with the plugin returns the stock connector's rows.
 
-The statements are those whose answers come from metadata, and some that come close to them, over tables with NULLs,
-NaN, ties, partitions, deleted rows, files that an index does not know, and earlier snapshots.
+The statements are those that metadata answers, and some close to them, over tables with NULLs, NaN, ties, partitions,
+deleted rows, files that an index does not know, and earlier snapshots.
 PRUNER_ANSWER_QUERIES=1000 runs more; a failure names its seed.
 """
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.trino
 QUERIES = int(os.environ.get("PRUNER_ANSWER_QUERIES", "40"))
 FILES = 6
 ORDERED = ("id", "number", "day", '"at"', "wall", "name", "flag", "x", "small", "price", "clock", "raw")
-"""Columns of all types that have an order, those that are answered more often than others."""
+"""Columns of all types that have an order, those answered more often first."""
 CONDITIONS = {
     "unpartitioned": ("id >= 0", "number > 100", "x < 3"),
     "identity": ("number > 100", "number IS NULL", "number < 300", "number IN (-53, 150, 500)", "id < 90"),
@@ -44,7 +44,7 @@ CONDITIONS = {
         "wall < TIMESTAMP '1970-01-05 00:00:00'",
     ),
 }
-"""By how a table is partitioned: conditions, most of which Iceberg's connector takes over whole."""
+"""By how a table is partitioned: conditions, most of which Iceberg's connector handles entirely."""
 
 
 class Tables:
@@ -55,7 +55,7 @@ class Tables:
         self.snapshots: dict[str, list[int]] = {}
 
     def make(self, spec: str) -> None:
-        """Write a table whose index knows only its first files, and of which rows are deleted."""
+        """Write a table whose index knows only its first files, and some of whose rows are deleted."""
         name = f"random_{spec}"
         table = self.ice.lake.create(name, spec)
         for number in range(FILES):
@@ -67,7 +67,7 @@ class Tables:
         first = 10 * FILES * ROWS
         columns = 'id, number, small, x, price, day, "at", wall, clock, name, flag, raw'
         for sql in (
-            # Ties with what is there, in a file that Trino writes.
+            # Ties with existing rows, in a file that Trino writes.
             f"INSERT INTO {name} ({columns}) SELECT id + {first}, {columns[4:]} FROM {name} WHERE id % 9 = 0",
             f"DELETE FROM {name} WHERE id IN ({FILES * ROWS - 1}, 5, 30)",
         ):
@@ -117,7 +117,7 @@ def _aggregates(rng: random.Random, tables: Tables) -> str:
 
 
 def _first_rows(rng: random.Random, tables: Tables, select: str = "*") -> str:
-    """Rows by a column and then by number, which makes them the same each time."""
+    """Rows by a column and then by id, which makes them the same each time."""
     column = rng.choice(ORDERED[: rng.choice([6, len(ORDERED)])])
     direction = rng.choice(["", " DESC"]) + rng.choice(["", " NULLS FIRST", " NULLS LAST"])
     rows = rng.choice([1, 2, 10, 24, 25, 47, 60, 120, 200])
@@ -151,7 +151,7 @@ def _seeds(config: pytest.Config) -> list[int]:
 
 
 def _shown(result: Result) -> list[str]:
-    """The rows as texts; which of two zeros is the least depends on which worker is the first."""
+    """The rows as texts; which of two zeros is the least depends on which worker comes first."""
     return sorted(
         repr([value + 0.0 if isinstance(value, float) else value for value in row]) for row in result.rows
     )

@@ -1,8 +1,8 @@
-"""Trino's domains and expressions over random tables: no file with a wanted row is dropped, and what bounds prove is.
+"""Trino's domains and expressions over random tables: files with a wanted row stay, files that bounds exclude do not.
 
-Which rows are wanted is told by a scalar evaluation of `Domain.includesNullableValue` and of expressions in Kleene's
-logic (`tests.soundness.trino.trino_columns`); the plans come from the bytes that the plugin would send. A failure
-prints the example; `--hypothesis-seed` as printed repeats it.
+A scalar evaluation of `Domain.includesNullableValue` and of expressions in Kleene's logic
+(`tests.soundness.trino.trino_columns`) defines the wanted rows; the plans come from the bytes that the plugin would
+send. A failure prints the example; `--hypothesis-seed` as printed repeats it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Span:
     high_inclusive: bool
 
     def holds(self, value: Value, column: TrinoColumn) -> bool:
-        """Whether a value, no NaN, lies inside."""
+        """Whether a value, not NaN, lies inside."""
         order = column.order
         above = self.low is None or order(value) > order(self.low)
         below = self.high is None or order(value) < order(self.high)
@@ -130,7 +130,7 @@ class Span:
 
 
 def _spans(rng: random.Random, column: TrinoColumn, values: list[Value]) -> list[Span]:
-    """Ranges in order that do not meet: runs of the points and of the gaps between them that were chosen."""
+    """Disjoint ranges in order: runs of the chosen points and of the chosen gaps between them."""
     drawn = [column.near(rng, rng.choice(values)) for _ in range(rng.randint(1, 4))]
     points = [value for _, value in sorted({column.order(value): value for value in drawn}.items())]
     cells = 2 * len(points) + 1

@@ -1,7 +1,7 @@
 """Timestamps that Trino rounds when it reads them (trap S18): random predicates over stored moments.
 
-The oracle reads each stored value as Trino 483 does (measured): in microseconds of 64 bits, rounded half up, where what
-is too large wraps around to the smallest. Plans come from the bytes that the plugin would send.
+The oracle reads each stored value as Trino 483 does (measured): in 64 bits, rounded half up, where what is too large
+wraps around to the smallest. Plans come from the bytes that the plugin would send.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lake:
 
 
 def _values(rng: random.Random) -> list[int | None]:
-    """Values near each other, often beside a border of rounding, around 1970 and at the ends of what is stored."""
+    """Values near each other, often beside a rounding boundary, around 1970 and at the limits of what is stored."""
     center = rng.choice([0, 0, 0, -SPAN, SPAN - 1, rng.randrange(-(10**12), 10**12)])
     step = rng.choice([1, 500, 1_000, 500_000, 1_000_000])
     values = [center + step * rng.randint(-3, 3) + rng.randint(-1, 1) for _ in range(rng.randint(1, 4))]
@@ -77,7 +77,7 @@ def _as_read(value: int, stored: Unit, read: Unit) -> int:
     if factor <= 1:
         return value * nanoseconds(stored)
     moved = _wrapped(value + factor // 2 if value >= 0 else value + 1 - factor // 2)
-    # Java divides towards zero.
+    # Java divides toward zero.
     return (moved // factor if moved >= 0 else -(-moved // factor)) * nanoseconds(read)
 
 
@@ -106,7 +106,7 @@ def questions(draw: st.DrawFn, lake: Lake, read: Unit) -> Question:
         return min(max(shown // unit + draw(st.integers(-2, 2)), -last), last) * unit
 
     literals = sorted({moment() for _ in range(draw(st.integers(1, 3)))})
-    # A range is wider than what its ends are widened by.
+    # A range is wider than the widening of its ends.
     low, high = literals[0], literals[-1] + 8 * unit
     texts = [_constant(literal, read) for literal in literals]
     name = draw(st.sampled_from([*COMPARISONS, "$in", "$identical", "range"]))
@@ -135,9 +135,9 @@ def _constant(moment: int, read: Unit) -> str:
 
 
 def _provable(values: list[int | None], question: Question, lake: Lake, read: Unit) -> bool:
-    """Whether nothing that the index cannot tell from the file's values, and no NULL of the file, would be wanted.
+    """Whether no value that the index cannot tell from the file's values, and no NULL of the file, would be wanted.
 
-    Statistics know the two bounds, bitmaps each value; both give way by the rounding on both sides.
+    Statistics know the two bounds, bitmaps each value; both are widened by the rounding on both sides.
     """
     if None in values and question.truth(None):
         return False
@@ -147,7 +147,7 @@ def _provable(values: list[int | None], question: Question, lake: Lake, read: Un
 
 
 def _wanted_between(low: int, high: int, question: Question, lake: Lake, read: Unit) -> bool:
-    """Whether a value between two stored ones, widened by the rounding on both ways, might be wanted."""
+    """Whether a value between two stored ones, widened by the rounding both ways, might be wanted."""
     slack = 3 * nanoseconds(read)
     low, high = low * nanoseconds(lake.unit), high * nanoseconds(lake.unit)
     if min(abs(low), abs(high)) > SPAN - 10**7:
@@ -164,7 +164,7 @@ def _wanted_between(low: int, high: int, question: Question, lake: Lake, read: U
 def test_files_with_a_row_that_is_wanted_as_read_stay_and_others_go(
     lake: Lake, read: Unit, data: st.DataObject
 ) -> None:
-    """Sound for what rounding and overflow make of values, and no further off than the rounding."""
+    """Sound for what rounding and overflow make of values, and no less selective than the rounding requires."""
     question = data.draw(questions(lake, read))
     rules = replace(Semantics.of("trino"), timestamp_unit=read)
     request = content(question.text, {"x": f"timestamp({DIGITS[read]})"})
@@ -202,13 +202,13 @@ FUNCTIONS: dict[str, Callable[[int], int | str]] = {
     "day_of_week(x)->bigint": lambda moment: _clock(moment).isoweekday(),
     'date_format(x, varchar:"%Y-%m-%d %H:%i:%s")->varchar': _written,
 }
-"""Functions on the wire, and what they come to for a moment as read."""
+"""Functions on the wire, and what they yield for a moment as read."""
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("read", DIGITS)
 def test_functions_of_moments_are_of_what_is_read(lake: Lake, read: Unit) -> None:
-    """Files with a row that is wanted stay, and some of the others go where the column's unit has rules."""
+    """Files with a wanted row stay, and some of the others are dropped where the column's unit has rules."""
     rules = replace(Semantics.of("trino"), timestamp_unit=read)
     rng = random.Random(f"{profiles.seed()} {lake.unit} {read}")
     shown = {
@@ -230,6 +230,6 @@ def test_functions_of_moments_are_of_what_is_read(lake: Lake, read: Unit) -> Non
             left += FILES - len(kept)
         recurring = call.startswith(("hour", "second", "day_of_week"))
         rounded = nanoseconds(read) > nanoseconds(lake.unit)
-        # Bitmaps say nothing of what returns at equal distances.
+        # Bitmaps prove nothing about values that recur at equal distances.
         if not recurring or lake.index == "column_stats":
             assert (left > 0) == (lake.unit != "ns" and not (recurring and rounded)), (call, left)

@@ -1,11 +1,10 @@
-"""No row that Trino finds is lost by the plugin, whatever Parquet types a column has from file to file.
+"""The plugin loses no row that Trino finds, whatever Parquet types a column has from file to file.
 
 Random tables of files that no single writer mixes × types that a table declares × sessions × predicates, on the real
 server. The plain catalog is the oracle: it counts the rows of each file for which each predicate is true. The pruned
-catalog returns the rows of every predicate, by plans that the plugin asks for: many scans in one statement, each with
-a path that no file has, by which the plan that was asked for it is known. For some predicates of each table `preview`
-is asked as well. `PRUNER_PAIRS` sets the number of pairs (`make fuzz N=…` sets it too), `PRUNER_SEED` repeats the
-tables of some seeds.
+catalog returns the rows of every predicate, by plans that the plugin requests: many scans in one statement, each with
+a path that no file has, which identifies its plan. Some predicates of each table also go through `preview`.
+`PRUNER_PAIRS` sets the number of pairs (`make fuzz N=…` sets it too), `PRUNER_SEED` repeats the tables of some seeds.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 SCANS_PER_STATEMENT = 40
 PREVIEWS_PER_TABLE = 4 if profiles.IS_FIXED else 12
 PATIENT = Limits(head_seconds=60, body_seconds=60, plan_seconds=60, concurrent=2 * SCANS_PER_STATEMENT)
-"""All scans of a statement ask at once, and a busy machine must not leave one of them without its plan."""
+"""All scans of a statement ask for plans at once, and a busy machine must not leave one of them without its plan."""
 FAMILIES = with_files_of_spark((*WRITTEN_FAMILIES, *OLD_FAMILIES))
 LEAST = {
     "moments": 0.1,
@@ -80,14 +79,14 @@ MANY = 5_000
 """Of the files that hold no matching row, the least share that plans drop, by what the column holds; from so many
 predicates on, two thirds of what 25,187 of them measured (docs/testing.md has the figures).
 
-INT96, unsigned integers, bytes declared as text, and types of which the table's declared one makes something else
+INT96, unsigned integers, bytes declared as text, and types that the table's declared one turns into something else
 prune nothing, as do most mixtures (docs/guarantee.md). They are among these tables.
 """
 SCHEMA = "mixed_types"
 WHOLE = {"parquet_ignore_statistics": "true"}
 """Trino's own pruning takes the table's type for the files'."""
 CATALOGS = (("hive", "pruned_hive"), ("hive", "pruned_hive"), ("hive_millis", "pruned_millis"))
-"""The plain one and its pruned twin, of microseconds and of Trino's own default."""
+"""The plain catalog and its pruned twin, of microseconds and of Trino's own default."""
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 
 
@@ -115,12 +114,12 @@ class Declared:
 
     @property
     def kind(self) -> str:
-        """What the column holds, for tallies, and whether no index could be made of it."""
+        """What the column holds, for tallies, and whether no index could be built on it."""
         return f"{self.table.kind}{'' if self.opened.indexes() else UNINDEXED}"
 
     @property
     def files(self) -> list[str]:
-        """The files, as Trino has their paths."""
+        """The files, by Trino's paths."""
         return [f"local://{path}" for path in sorted(self.table.root.glob("*.parquet"))]
 
     def __str__(self) -> str:
@@ -136,7 +135,7 @@ class TrinoTypes:
         self._tally = tally
 
     def check(self, declared: Declared) -> None:
-        """Hold what the pruned catalog reads against what is in the files."""
+        """Compare what the pruned catalog reads with what is in the files."""
         rng = random.Random(declared.seed + 1)
         readable = self._readable(declared)
         if not readable:
@@ -148,7 +147,7 @@ class TrinoTypes:
         self._preview(declared, readable, rng.sample(pairs, min(len(pairs), PREVIEWS_PER_TABLE)))
 
     def _readable(self, declared: Declared) -> list[str]:
-        """The files that Trino reads by the declared type."""
+        """The files that Trino can read by the declared type."""
         if self._reads(declared, declared.files):
             return declared.files
         return [file for file in declared.files if self._reads(declared, [file])]
@@ -164,7 +163,7 @@ class TrinoTypes:
     def _counted(
         self, declared: Declared, readable: Sequence[str], predicates: Sequence[str]
     ) -> dict[str, Counter[str]]:
-        """Rows of each file for which each predicate is true; those that fail are left out."""
+        """Rows of each file for which each predicate is true; failing predicates are left out."""
         if not predicates:
             return {}
         counts = ", ".join(f"count_if({text})" for text in predicates)
@@ -200,7 +199,7 @@ class TrinoTypes:
                 self._tally.add(declared.kind, declared.table, without=without, dropped=FILES - kept[k])
 
     def _preview(self, declared: Declared, readable: Sequence[str], chosen: Sequence[Chosen]) -> None:
-        """Have the same foretold for several predicates, each as Trino explains a scan of its own."""
+        """Check the previews of several predicates, each as Trino explains a scan of its own."""
         if not chosen:
             return
         sql = " UNION ALL ".join(_scans(declared, readable, chosen))
@@ -230,7 +229,7 @@ def _in(paths: Sequence[str]) -> str:
 
 
 def _scans(declared: Declared, readable: Sequence[str], chosen: Sequence[Chosen]) -> list[str]:
-    """A scan for each predicate. The path that no file has tells them apart, and says nothing of any file."""
+    """A scan for each predicate. The path that no file has tells them apart, and restricts no file."""
     return [
         f'SELECT {k}, "$path" FROM {declared.name} WHERE ({text}) AND {_in([*readable, f"scan {k}."])}'
         for k, (text, _) in enumerate(chosen)
@@ -238,7 +237,7 @@ def _scans(declared: Declared, readable: Sequence[str], chosen: Sequence[Chosen]
 
 
 def _number(asked: object) -> int:
-    """Which scan it is that a request, or a filter, is about."""
+    """The number of the scan that a request, or a filter, is about."""
     found = re.search(r"scan (\d+)\.", asked if isinstance(asked, str) else json.dumps(asked))
     assert found is not None, asked
     return int(found[1])

@@ -1,6 +1,6 @@
 """Columns as Trino reads them: how values are sent on the wire, read out of files, and ordered.
 
-Written from the words of docs/trino-predicates.md and Trino's types alone; nothing here uses pruner's own rules.
+Written only from docs/trino-predicates.md and Trino's types; nothing here uses pruner's own rules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _HIGHEST = "\U0010ffff" * 8
 class TrinoColumn:
     """A column of a random table.
 
-    `read` is what Trino makes of a stored value. `order` is what its values are ordered by. Unless `exact`, `slack`
+    `read` is what Trino makes of a stored value. `order` is the key that orders its values. Unless `exact`, `slack`
     gives the stored values between which the comparison with a constant need not be certain. `certain` tells for which
-    constants anything can be said of the order.
+    constants anything is known of the order.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TrinoColumn:
     exact: bool = True
 
     def near(self, rng: random.Random, stored: Value) -> Value:
-        """A value of the column's type in Trino, at or near one that is stored."""
+        """A value of the column's type in Trino, at or near a stored one."""
         value = self.read(self.kind.neighbours(rng, stored))
         own = type(self.read(stored))
         return value if type(value) is own and not is_nan(value) else self.read(stored)

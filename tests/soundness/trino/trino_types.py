@@ -1,4 +1,4 @@
-"""What Trino is asked about tables of mixed Parquet types: the types that a table may declare, and predicates."""
+"""What tests of mixed Parquet types need for Trino: the types that a table may declare, and predicates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SQL_TYPES = {"string": "varchar", "float": "real", "int": "integer", "binary": 
 
 
 def sql_type(hive: str) -> str:
-    """Trino's own name of a type of the metastore."""
+    """Trino's own name of a metastore type."""
     return "timestamp(6)" if hive == "timestamp" else _SQL_TYPES.get(hive, hive)
 
 
@@ -71,7 +71,7 @@ def _bytes(n: int) -> list[str]:
 
 
 def literals(sql: str) -> Callable[[int], list[str]]:
-    """What writes a number as constants that Trino compares with values of a type."""
+    """A function that writes a number as constants that Trino compares with values of a type."""
     match sql.partition("(")[0]:
         case "timestamp":
             return _moment

@@ -1,4 +1,4 @@
-"""Three lakes with what is asked of them: real flights, TPC-H's lineitem by its rules, and a skewed one."""
+"""Three lakes with their queries: real flights, TPC-H's lineitem by its rules, and a skewed one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SKEWED = (
 
 @dataclass(frozen=True)
 class Lake:
-    """A table of files, and the predicates of statements over it."""
+    """A table of files, and the predicates of the statements over it."""
 
     root: Path
     questions: tuple[str, ...]
@@ -77,7 +77,7 @@ def written(root: Path, rows: pa.Table, questions: tuple[str, ...]) -> Lake:
 
 
 def flights(root: Path) -> Lake:
-    """The flights of New York in 2013, as they follow each other."""
+    """The flights of New York in 2013, in order."""
     names = ["time_hour", "carrier", "tailnum", "dest", "flight", "distance", "dep_delay"]
     rows = source_table("flights.csv.zip").select(names).sort_by("time_hour")
     sixth = np.arange(0, rows.num_rows, 6)
@@ -85,7 +85,7 @@ def flights(root: Path) -> Lake:
 
 
 def lineitem(root: Path) -> Lake:
-    """Lineitem of TPC-H, as its rules have it (4.2.3): orders by key, 1 to 7 lines each, shipped some time after."""
+    """Lineitem of TPC-H, by its rules (4.2.3): orders by key, 1 to 7 lines each, shipped some time after."""
     rng = np.random.default_rng(42)
     lines = rng.integers(1, 8, 7_500)
     keys = np.repeat(np.arange(1, 7_501), lines)

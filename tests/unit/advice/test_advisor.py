@@ -1,4 +1,4 @@
-"""The advisor against the truth: what it forecasts is measured, and what it proposes is compared with all else."""
+"""The advisor against the truth: its forecasts are measured, and its proposals are compared with all alternatives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plans_of(lake: Lake) -> list[pruner.Plan]:
 
 
 def built(lake: Lake, advice: pruner.Advice, place: Path) -> pruner.Table:
-    """The table with everything that was proposed, elsewhere: the lake itself stays as it is."""
+    """The table with all proposals built, in another location: the lake itself stays unchanged."""
     table = pruner.open_table(lake.root, index_uri=str(place))
     for each in advice.proposals:
         table.create_index(each.name, on=each.column.split(", "), using=each.using)
@@ -56,7 +56,7 @@ def test_forecasts_from_all_files_are_what_is_measured(lake: Lake, tmp_path: Pat
 
 
 def test_forecasts_from_a_sample_are_near_what_is_measured(lake: Lake, tmp_path: Path) -> None:
-    """All questions together within 20 %; each within a fifth of the files, for a question may be about two of them."""
+    """All questions together within 20 %; each within a fifth of the files, as a question may be about two of them."""
     advice = pruner.open_table(lake.root).advise(plans_of(lake), limits=FEWER)
     table = built(lake, advice, tmp_path / "indexes")
     assert advice.sampled == 30
@@ -92,7 +92,7 @@ def test_the_first_three_save_nearly_what_the_best_three_do(lake: Lake, tmp_path
 
 
 def test_a_layout_saves_as_much_as_forecast(tmp_path: Path) -> None:
-    """The skewed lake is written anew in the order that is proposed, and measured with ranges of every column."""
+    """The skewed lake is rewritten in the proposed order, and measured with ranges of every column."""
     lake = LAKES["skewed"](tmp_path / "skewed")
     advice = pruner.open_table(lake.root).advise(plans_of(lake))
     best = advice.layouts[0]
@@ -123,7 +123,7 @@ def test_the_order_that_files_have_is_no_layout(tmp_path: Path) -> None:
 
 
 def test_uuids_are_looked_up(tmp_path: Path) -> None:
-    """DuckDB reads as UUIDs what the table holds as 16 bytes."""
+    """DuckDB reads as UUIDs what the table stores as 16 bytes."""
     root = tmp_path / "keys"
     root.mkdir()
     for number in range(20):
@@ -164,7 +164,7 @@ def test_what_saved_nothing_is_named(tmp_path: Path) -> None:
 
 
 def test_of_two_indexes_that_do_the_same_one_is_left(tmp_path: Path) -> None:
-    """Drops are judged one after the other: each of the two is useless beside the other, both together are not."""
+    """Drops are judged one by one: each of the two is useless beside the other, but both together are not."""
     lake = LAKES["skewed"](tmp_path / "skewed")
     table = pruner.open_table(lake.root)
     table.create_index("ranges", on="day")
@@ -191,7 +191,7 @@ def test_no_drop_while_a_statement_is_not_judged(tmp_path: Path) -> None:
 
 
 def test_what_is_not_judged_is_told_with_the_reason(tmp_path: Path) -> None:
-    """No index over an expression would help who compares a UUID with a text that is none."""
+    """No index over an expression helps to compare a UUID with a text that is not one."""
     (tmp_path / "t").mkdir()
     duckdb.sql(f"COPY (SELECT uuid() AS key, 'a' AS name FROM range(9)) TO '{tmp_path}/t/0.parquet'")
     table = pruner.open_table(tmp_path / "t")
@@ -222,7 +222,7 @@ def test_without_statements_the_data_ask(tmp_path: Path) -> None:
 
 
 def test_tables_that_are_hard_to_read_get_what_advice_there_is(tmp_path: Path) -> None:
-    """A file without rows, one that is broken, and a column about which files disagree, beside one that all have."""
+    """An empty file, a broken file, and a column with different types in two files, beside one that all files have."""
     for number in range(6):
         columns = {"day": [number] * 5, "x": pa.array([str(number)] * 5) if number == 1 else [number] * 5}
         pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
@@ -245,7 +245,7 @@ def test_a_table_without_rows_is_advised_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def clustered(tmp_path: Path) -> Path:
-    """Three hundred files of a day each, whose zip codes follow each other, too; guests are anywhere."""
+    """Three hundred files of one day each, with zip codes in file order, too; guests are scattered."""
     rng = np.random.default_rng(44)
     for number in range(300):
         columns: dict[str, Any] = {
@@ -260,7 +260,7 @@ def clustered(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("limits", [pruner.SampleLimits(), pruner.SampleLimits(data_files=20)])
 def test_ranges_are_proposed_where_they_leave_as_little(clustered: Path, limits: pruner.SampleLimits) -> None:
-    """A bitmap there may be some kilobytes smaller, but it has to read the data."""
+    """A bitmap may be some kilobytes smaller there, but it has to read the data."""
     table = pruner.open_table(clustered)
     questions = ("day = 7", "addr.zip = 1501", "guest = 77")
     advice = table.advise([table.plan(each) for each in questions], limits=limits)
@@ -274,7 +274,7 @@ def test_ranges_are_proposed_where_they_leave_as_little(clustered: Path, limits:
 
 
 def test_a_much_smaller_index_is_taken_in_place_of_ranges(clustered: Path) -> None:
-    """Ranges are taken where they are small, or not much larger."""
+    """Ranges are chosen where they are small, or not much larger."""
     table = pruner.open_table(clustered)
     questions = asked([table.plan("day = 7")] * 100)
     candidates = [each for each in possible(questions, []) if each.using in ("column_stats", "bitmap")]
@@ -322,7 +322,7 @@ def test_a_sample_that_saw_no_file_does_not_say_that_there_is_none(clustered: Pa
 
 @pytest.mark.parametrize("files", [1, 3, 20, 100, 200])
 def test_a_sample_promises_no_fewer_files_than_hold_rows(clustered: Path, files: int) -> None:
-    """With ranges there already nothing else can help: hardly a file of a question is in the sample, or none."""
+    """With ranges in place nothing else can help: the sample has hardly a file of a question, or none."""
     table = pruner.open_table(clustered)
     table.create_index("days", on="*")
     questions = ("day BETWEEN 100 AND 107", "addr.zip > 2960 AND addr.zip < 3001", "day = 7", "day < 40")
@@ -349,7 +349,7 @@ def test_what_is_read_today_is_planned_however_little_is_sampled(clustered: Path
 
 
 def test_no_bitmap_where_nearly_every_row_has_its_own_value(tmp_path: Path) -> None:
-    """It would save what it was said to, and hold every row's value: ranges or filters are smaller."""
+    """It would save as much as forecast, but hold every row's value: ranges or filters are smaller."""
     rng = np.random.default_rng(7)
     for number in range(40):
         amounts = rng.integers(0, 1_000_000, 300)

@@ -1,4 +1,4 @@
-"""What there is time for, by a clock that the test turns."""
+"""What there is time for, by a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pruner.advice.forecast import DATA, LAYOUTS, ROWS, Pace
 
 
 class Clock:
-    """Stands still, unless each look moves it on."""
+    """Stands still, unless each reading advances it."""
 
     def __init__(self, step: float = 0.0) -> None:
         self.now = 0.0
@@ -28,7 +28,7 @@ class Clock:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """100 files: days follow each other, keys are anywhere."""
+    """100 files: days in file order, keys scattered."""
     keys = np.random.default_rng(3).permutation(5000)
     for number in range(100):
         rows = slice(number * 50, number * 50 + 50)
@@ -87,7 +87,7 @@ def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     (note,) = [each for each in advice.notes if each.startswith("10 s sufficed for ")]
     assert f"{advice.sampled} of the 100 files of the sample" in note
     assert "a larger budget judges by more" in note
-    # No sample says that there is nothing to read.
+    # A sample never shows that there is nothing to read.
     assert all(each.files_then >= 1 for each in advice.questions)
 
 
@@ -102,7 +102,7 @@ def test_a_budget_of_zero_is_not_a_failure(lake: Path) -> None:
 
 @pytest.mark.slow
 def test_columns_for_which_time_was_short_are_named(lake: Path) -> None:
-    """They do not look as if no index helped them."""
+    """They are not presented as if no index helped them."""
     table = pruner.open_table(str(lake))
     plans = [table.plan("day = 7"), table.plan("key = 4711")]
     clock = Clock()

@@ -1,4 +1,4 @@
-"""What is asked of a table where no statement says what."""
+"""The questions for a table when no statements are given."""
 
 from __future__ import annotations
 

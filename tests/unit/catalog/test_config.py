@@ -1,4 +1,4 @@
-"""pruner.toml: where it is found, what its keys mean, and that everything wrong in it is named."""
+"""pruner.toml: where it is found, what its keys mean, and that every error in it is named."""
 
 from __future__ import annotations
 
@@ -237,14 +237,14 @@ def test_an_unknown_name_shows_the_nearest_known_ones(tmp_path: Path) -> None:
 def test_options_from_a_program_are_checked_as_well() -> None:
     with pytest.raises(ConfigError, match=r"flights: unknown key 'url': did you mean 'uri'"):
         settings_of({"url": "/f"}, "flights")
-    # Programs get their secrets from wherever they like.
+    # Programs may get their secrets from anywhere.
     settings = settings_of({"uri": "/f", "storage_options": {"token": "t"}}, "flights")
     assert settings.storage_options == {"token": "t"}
 
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory whose `pruner.toml` keeps the index of a small table elsewhere."""
+    """A working directory whose `pruner.toml` stores the index of a small table elsewhere."""
     pq.write_table(pa.table({"x": [1, 2]}), _made(tmp_path / "data") / "a.parquet")
     write(tmp_path, '[tables.events]\nuri = "data"\nindex_uri = "index"\naliases = ["hive.web.events"]')
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A glob in place of a table stands for it where it takes all of its files."""
+"""A glob stands for a table if it matches all of its files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_glob_for_some_files_is_refused_by_programs(lake: Path) -> None:
 
 
 def test_the_settings_of_a_glob_are_those_of_its_folder(lake: Path, tmp_path: Path) -> None:
-    """An adapter that lets its engine list the files needs the place, not the table."""
+    """An adapter that lets its engine list the files needs the location, not the table."""
     assert settings_in_place("lake/**/*.parquet").uris == settings_in_place("lake").uris
     (tmp_path / "pruner.toml").write_text(
         '[tables.l]\nuri = "lake/**"\nfiles = "immutable"\n', encoding="utf-8"
@@ -108,7 +108,7 @@ def test_the_settings_of_a_glob_are_those_of_its_folder(lake: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("hidden", ["_old.parquet", ".x.parquet", "2024-01/_x.parquet", "_tmp/0.parquet"])
 def test_a_glob_for_more_than_the_table_is_refused(lake: Path, hidden: str) -> None:
-    """DuckDB reads such files by that glob; a table does not have them."""
+    """DuckDB reads such files by that glob; a table does not include them."""
     write_file(lake / hidden, x=[9])
     with pytest.raises(
         TableError,

@@ -23,13 +23,13 @@ from tests.support.running.patience import PATIENCE
 
 ROWS_PER_FILE = 10
 
-# A process makes its commands once. Typer's runner makes them for every run, in a fifth of the time of these tests.
+# A process creates its commands once. Typer's runner creates them for every run, a fifth of the time of these tests.
 typer.testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateImportUsage]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one run of the command line."""
+    """The result of one run of the command line."""
 
     code: int
     out: str
@@ -81,7 +81,7 @@ def run() -> Run:
 
 @pytest.fixture
 def run_process() -> Run:
-    """Run a command in a process of its own, as the shell does."""
+    """Run a command in a process of its own, like the shell."""
 
     def start(*arguments: object, env: dict[str, str] | None = None) -> Ran:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`pruner advise`: the statements of a log, and what comes of them."""
+"""`pruner advise`: the statements of a log, and the advice drawn from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pruner.cli.commands import advising
 from tests.unit.cli.conftest import Run
 
 SPARK_EVENTS = Path(__file__).parents[2] / "fixtures" / "spark-3.5-events.jsonl"
-"""Begins of statements in the event log of a session of Spark 3.5 over a table at LAKE."""
+"""Start events of statements, from the event log of a Spark 3.5 session over a table at LAKE."""
 
 IN_TIME = ("--budget", "3600")
 """However slow the machine is."""
@@ -37,7 +37,7 @@ SELECT nothing FROM lake
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Twelve files: days follow each other, accounts are anywhere."""
+    """Twelve files: days in file order, accounts scattered."""
     root = tmp_path / "lake"
     root.mkdir()
     accounts = np.random.default_rng(5).permutation(2400)
@@ -84,7 +84,7 @@ def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) ->
 def test_no_drop_is_named_while_a_statement_is_not_judged(
     run: Run, lake: Path, tmp_path: Path, unjudged: str
 ) -> None:
-    """All statements are read however short the time is: one that comes last can be the one that needs the index."""
+    """All statements are read however short the time: the last one can be the one that needs the index."""
     assert run("sql", f"CREATE INDEX accounts ON '{lake}' USING bloom_filter (account)").code == 0
     days = "\n".join(f"FROM lake WHERE day = {day}" for day in range(20))
     (tmp_path / "log.sql").write_text(days)
@@ -193,7 +193,7 @@ def test_text_says_what_and_why(run: Run, lake: Path) -> None:
 
 @pytest.mark.slow
 def test_a_table_can_be_named_by_its_folder(run: Run, lake: Path, tmp_path: Path) -> None:
-    """A log need not use the name that pruner.toml gives; another table of the folder's name is not this one."""
+    """A log need not use the name in pruner.toml; another table with the folder's name is not this one."""
     (tmp_path / "pruner.toml").write_text(f"[tables.ev]\nuri = '{lake}'\n")
     (tmp_path / "both.sql").write_text(
         "FROM lake WHERE day = 3\nFROM ev WHERE day = 4\nFROM x.lake WHERE day = 5\n"
@@ -233,7 +233,7 @@ def test_a_log_that_asks_nothing_of_the_table(run: Run, lake: Path, tmp_path: Pa
 
 
 def asked(run: Run, *arguments: object) -> dict[str, int]:
-    """The predicates that a log asks, and how often."""
+    """The predicates in a log, and how often each occurs."""
     ran = run("advise", *arguments, *IN_TIME, "--output", "json")
     assert ran.code == 0, ran.err
     return {each["predicate"]: each["times"] for each in json.loads(ran.out)["questions"]}

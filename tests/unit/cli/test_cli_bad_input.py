@@ -138,7 +138,7 @@ def test_drop_finds_no_single_table(run: Run, flights: Path, tmp_path: Path) -> 
 
 def test_a_read_only_location_for_the_metadata_table(run: Run, flights: Path, tmp_path: Path) -> None:
     statement = f"CREATE INDEX stats ON '{flights}' (delay)"
-    # Nobody can write to /sys, not even root, whom permissions do not stop.
+    # /sys cannot be written to, not even by root, whom permissions do not stop.
     assert_refused(
         run("sql", statement, "--index-uri", "/sys/lake.pruner"), 1, "/sys/lake.pruner", "index_uri"
     )
@@ -230,7 +230,7 @@ def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:
         ("EXPLAIN ANALYZE COPY flights TO 'copied.csv'", 2, ["COPY is refused"]),
         ("PREPARE p AS COPY flights TO 'copied.csv'; EXECUTE p", 2, ["PREPARE is refused"]),
         ("COPY FROM DATABASE a TO b", 2, ["is refused"]),
-        # As `pruner plan` says it: what no table could answer is 2, what this one does not have is 1.
+        # As in `pruner plan`: what no table could answer is 2, what this one does not have is 1.
         ("SELECT * FROM flights WHERE delay = 'abc'", 2, ["Conversion Error", "'abc'"]),
         ("SELECT * FROM flights WHERE delay = DATE '2024-01-01'", 2, ["Unimplemented type for cast"]),
         ("SELECT * FROM flights WHERE delay LIKE carrier || []", 2, ["Binder Error"]),

@@ -34,8 +34,8 @@ def test_version(run: Run) -> None:
 def test_a_folder_that_cannot_be_read_is_named(
     run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch, command: str, mode: int, above: bool
 ) -> None:
-    """And not a file of Hudi's that may not even exist."""
-    with tempfile.TemporaryDirectory() as outside:  # pytest's own folders are for one user alone
+    """The error does not name a file of Hudi's that may not even exist."""
+    with tempfile.TemporaryDirectory() as outside:  # pytest's own folders are open to one user only
         Path(outside).chmod(0o755)
         monkeypatch.chdir(outside)
         table = shutil.copytree(flights, Path(outside) / "above" / "t")
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_read_is_named(
 
 @contextmanager
 def unprivileged() -> Generator[None]:
-    """Be nobody for a while: the superuser may read everything."""
+    """Become the user nobody for a while: the superuser may read everything."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
@@ -123,7 +123,7 @@ def test_plan_lists_slices_with_the_reason(run: Run, flights: Path, files: str, 
 
 
 def test_several_statements_run_one_after_the_other(run: Run, flights: Path, tmp_path: Path) -> None:
-    """What `advise --sql` prints is a script. A statement that fails says what was done before it."""
+    """The output of `advise --sql` is a script. A statement that fails reports what was done before it."""
     first = f"CREATE INDEX stats ON '{flights}' (delay);"
     second = f"CREATE INDEX bits ON '{flights}' USING bitmap (carrier);"
     (tmp_path / "indexes.sql").write_text(f"{first}\n-- and\n{second}\n", encoding="utf-8")
@@ -245,7 +245,7 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
 
 @pytest.mark.slow
 def test_a_new_column_of_an_index_on_all_columns_is_reported(run: Run, tmp_path: Path) -> None:
-    """Else a refresh would read every file without a word, where one file is said to be new."""
+    """Otherwise a refresh would silently read every file, although only one is reported as new."""
     root = tmp_path / "growing"
     write_file(root / "0.parquet", id=[1], city=["a"])
     write_file(root / "1.parquet", id=[2], city=["b"])

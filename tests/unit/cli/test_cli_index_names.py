@@ -1,4 +1,4 @@
-"""`pruner query` and `pruner plan` take the name of an index over an expression for a column."""
+"""`pruner query` and `pruner plan` accept the name of an index over an expression as a column."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_uninstall_asks_a_person(flights: Path, run_process: Run) -> None:
 
 
 def _read_terminal(watcher: int, seconds: float = PATIENCE) -> bytes:
-    """Everything that is written to a terminal until its last user closes it."""
+    """Everything written to a terminal until its last user closes it."""
     shown = b""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -180,7 +180,7 @@ def _read_terminal(watcher: int, seconds: float = PATIENCE) -> bytes:
 
 
 def test_the_service_serves_and_stops(flights: Path, tmp_path: Path) -> None:
-    """`pruner serve` says where it listens, answers there, and ends well when it is told to stop."""
+    """`pruner serve` prints its address, answers there, and exits cleanly when it is told to stop."""
     (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{flights}"\n')
     command = command_line("serve", "--port", "0")
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
@@ -217,7 +217,7 @@ def test_a_service_without_tables_or_beyond_this_machine_is_refused(
 
 
 def test_the_shell_completes_commands_and_options(run_process: Run) -> None:
-    """As Bash asks for it once `--install-completion` has been run."""
+    """As Bash calls it after `--install-completion`."""
     asked = {"_PRUNER_COMPLETE": "complete_bash", "COMP_WORDS": "pruner co", "COMP_CWORD": "1"}
     assert run_process(env=asked).out.split() == ["count", "compact"]
     asked = {"_PRUNER_COMPLETE": "complete_bash", "COMP_WORDS": "pruner advise --s", "COMP_CWORD": "2"}

@@ -1,4 +1,4 @@
-"""Builds that are stopped or run out of space say what stands, and leave no empty index behind."""
+"""Builds that are stopped or run out of space report what exists, and leave no empty index behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stops(LocalRunner):
         self._after = after
 
     def run(self, job: Any, progress: Any) -> Iterator[Any]:
-        """Yield receipts until then."""
+        """Yield receipts up to that batch."""
         for number, receipt in enumerate(super().run(job, progress)):
             if number == self._after:
                 raise KeyboardInterrupt

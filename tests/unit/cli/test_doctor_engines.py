@@ -1,4 +1,4 @@
-"""What `pruner doctor` finds about engines: each reads a row, versions are named, and what was not tried is."""
+"""What `pruner doctor` finds about engines: each reads a row, versions are named, and what was not tried is listed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> Non
 
 @pytest.mark.slow
 def test_tables_read_as_one_are_not_put_down_to_an_engine(run: Run, tmp_path: Path) -> None:
-    """Only one of them has the key of a partition, so that nothing reads all columns of both."""
+    """Only one of them has the partition key, so nothing reads all columns of both."""
     for place, columns in (("events/day=1", {"id": [1], "city": ["a"]}), ("cities", {"city": ["a"]})):
         (tmp_path / "lake" / place).mkdir(parents=True)
         pq.write_table(pa.table(columns), tmp_path / "lake" / place / "0.parquet")
@@ -89,7 +89,7 @@ def test_what_the_self_test_finds_is_told(run: Run, flights: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_a_file_that_an_engine_cannot_read_fails(run: Run, flights: Path) -> None:
-    """Its footer is whole, so that the listing and the probe of the footer find nothing."""
+    """Its footer is intact, so the listing and the footer probe find nothing."""
     for file in flights.glob("*.parquet"):
         data = bytearray(file.read_bytes())
         data[4:60] = b"\xff" * 56
@@ -105,9 +105,9 @@ def test_a_file_that_an_engine_cannot_read_fails(run: Run, flights: Path) -> Non
 
 @pytest.mark.slow
 def test_a_missing_httpfs_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB reads S3 by an extension that this environment does not have; the planner does without.
+    """DuckDB reads S3 by an extension that this environment does not have; the planner does not need it.
 
-    It is not looked for in the network, where it may be, and which DuckDB waits for where there is none.
+    It is not fetched from the network, which may have it; without a network DuckDB would wait for it.
     """
     connect = duckdb.connect
 

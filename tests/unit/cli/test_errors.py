@@ -1,4 +1,4 @@
-"""`pruner errors` has every message that the code raises, and knows a message by what was shown of it."""
+"""`pruner errors` has every message that the code raises, and finds a message by any part of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored() -> list[dict[str, Any]]:
 
 
 def test_every_message_of_the_code_is_explained_once() -> None:
-    """A new message needs its cause and its remedy in pruner/cli/errors.toml; one that is gone goes there, too."""
+    """A new message needs a cause and a remedy in pruner/cli/errors.toml; a removed one must be removed there, too."""
     known = Counter(message for each in stored() for message in each["messages"])
     raised = messages()
     assert len(raised) > 300
@@ -129,7 +129,7 @@ def test_a_part_with_values_of_its_own_is_found(run: Run, part: str, message: st
 
 @pytest.mark.slow
 def test_a_value_alone_is_no_part_of_a_message(run: Run) -> None:
-    """Where values stand, any text may: it alone says nothing."""
+    """Any text may be in place of a value, so a value alone identifies nothing."""
     for text in ("'citty'", "the weather is fine today", "x", "'no column' and more words that nobody wrote"):
         assert run("errors", text).code == 2, text
 

@@ -1,4 +1,4 @@
-"""What is true of several indexes is told once."""
+"""A note about several indexes is printed once."""
 
 from __future__ import annotations
 

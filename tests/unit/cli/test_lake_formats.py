@@ -55,7 +55,7 @@ def test_counts_of_the_past(run: Run, delta: Path) -> None:
 
 @pytest.mark.slow
 def test_engines_that_read_files_alone_are_named_once(run: Run, iceberg: list[str], delta: Path) -> None:
-    """They cannot read a table by field ids, or without its deleted rows, which is no fault of theirs."""
+    """They cannot read a table by field ids, or without its deleted rows; that is not their fault."""
     ran = run("doctor", iceberg[-1])
     assert "failure" not in ran.out
     assert (

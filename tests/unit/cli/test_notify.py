@@ -1,4 +1,4 @@
-"""`pruner notify`: what a writer's hook says, and that a plan of another process of the table sees it."""
+"""`pruner notify`: the output for a writer's hook, and that a plan of another process over the table sees it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_events_of_a_store_are_taken_as_they_came(
 
 
 def test_a_missing_path_is_not_an_error(run: Run, flights: Path, declared: pruner.Table) -> None:
-    """That is how a deletion looks, and nothing tells it from a path that was misspelt."""
+    """A deletion looks the same, and cannot be told from a misspelled path."""
     ran = run("notify", "flights", "part-9.parquet")
     assert (ran.code, ran.err) == (0, "")
     assert declared.plan("delay = 1").total == 4

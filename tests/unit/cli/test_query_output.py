@@ -34,7 +34,7 @@ def test_csv_is_read_as_it_was(run: Run) -> None:
 
 @pytest.mark.slow
 def test_no_value_is_spelled_as_python_has_it(run: Run) -> None:
-    """Lists of moments came out as `[datetime.datetime(2024, …)]`, which no other program reads."""
+    """Lists of moments were printed as `[datetime.datetime(2024, …)]`, which no other program reads."""
     select = """SELECT [TIMESTAMP '2024-02-29 01:02:03', NULL] AS moments, true AS yes, INTERVAL 36 HOUR AS span,
         {'d': 1.50::DECIMAL(5,2), 'u': UUID '8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab'} AS struct,
         MAP {DATE '2024-02-29': [false]} AS map, '\\xAA'::BLOB AS bytes"""
@@ -53,7 +53,7 @@ def test_no_value_is_spelled_as_python_has_it(run: Run) -> None:
 
 @pytest.mark.slow
 def test_intervals_are_those_of_the_engine(run: Run, flights: Path) -> None:
-    """A month came out as `P30D`: DuckDB's client has no months."""
+    """A month was printed as `P30D`: DuckDB's client has no months."""
     select = """SELECT INTERVAL 1 MONTH AS i, [INTERVAL '1 month 2 days 00:00:01.5'] AS l, delay AS "i",
         {'interval': 1, 'x': INTERVAL 1 YEAR} AS s FROM flights WHERE delay > 38 -- only one"""
     table = ("--table", f"flights={flights}")

@@ -1,4 +1,4 @@
-"""What `--help` shows, and small sentences that say what to do."""
+"""The output of `--help`, and short sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_command_has_an_example() -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("command", "example"), EVERY)
 def test_examples_are_understood(command: str, example: str) -> None:
-    """Parsed, not run: an option that is not there, or an argument too many, is refused."""
+    """Parsed, not run: an unknown option, or an argument too many, is refused."""
     words = shlex.split(example)
     words = words[: words.index(">")] if ">" in words else words
     assert words[:2] == ["pruner", command]
@@ -48,7 +48,7 @@ def test_help_has_examples_line_by_line(run: Run, option: str) -> None:
 def test_help_has_the_syntax_of_create_index(run: Run) -> None:
     shown = run("sql", "-h").out
     assert "CREATE [FUNCTION] INDEX [IF NOT EXISTS] name ON table [USING type]\n" in shown
-    # The same form is the one that the statement page has.
+    # The page about statements has the same form.
     page = (Path(__file__).parents[3] / "docs" / "statements.md").read_text(encoding="utf-8")
     for keyword in (
         "CREATE [FUNCTION] INDEX [IF NOT EXISTS] name ON table [USING type]",

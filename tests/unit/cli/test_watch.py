@@ -1,4 +1,4 @@
-"""`pruner refresh --watch` as a process: it follows, says what went wrong, goes on, and stops when it is told to."""
+"""`pruner refresh --watch` as a process: it follows, reports what went wrong, continues, and stops when told to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def watching(table: pruner.Table, *options: str) -> Iterator[subprocess.Popen[st
 
 
 def said_until_indexed(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """What the rounds say up to the first one that indexed something."""
+    """The output of the rounds up to the first one that indexed something."""
     assert process.stdout is not None
     rounds: list[dict[str, Any]] = []
     while not rounds or not rounds[-1]["indexed"]:
@@ -68,7 +68,7 @@ def test_follows_and_stops(table: pruner.Table, tmp_path: Path, stop: signal.Sig
         process.send_signal(stop)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (0, "", "")
-    # The second file is young at first; a round in which nothing happens says nothing.
+    # The second file is young at first; a round in which nothing happens prints nothing.
     assert [each["indexed"] for each in rounds if each["indexed"]] == [1, 1]
     assert len(rounds) <= 3
 

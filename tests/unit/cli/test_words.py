@@ -1,4 +1,4 @@
-"""The words for people: files of a Parquet table, file groups of a Hudi table, and slices of neither."""
+"""The words for display: files of a Parquet table, file groups of a Hudi table, and slices of neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pruner.sql` on real tables, and where it finds them."""
+"""`pruner.sql` on real tables, and how it finds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements: what each spelling means, and where the error points when one cannot be read."""
+"""Statements: the meaning of each spelling, and where the error points if one cannot be parsed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNDERSTOOD = {
     ),
     "CREATE INDEX i ON t (*)": CreateIndex("i", "t", "column_stats", ()),
     'CREATE INDEX i ON t ("*")': CreateIndex("i", "t", "column_stats", (column('"*"'),)),
-    # From the documents that this project started from.
+    # From the documents that started this project.
     "create index idx using bitmap on hive.hindex.users (gender) where regionkey in (3, 1);": CreateIndex(
         "idx", "hive.hindex.users", "bitmap", (column("gender"),), where="regionkey in (3, 1)"
     ),
@@ -60,7 +60,7 @@ UNDERSTOOD = {
     "CREATE INDEX i ON t ('text', 1, f((a), [b]))": CreateIndex(
         "i", "t", "column_stats", (expression("'text'"), expression("1"), expression("f((a), [b])"))
     ),
-    # Places.
+    # Locations.
     "CREATE INDEX i ON 's3://lake/it''s' (c)": CreateIndex(
         "i", "s3://lake/it's", "column_stats", (column("c"),)
     ),

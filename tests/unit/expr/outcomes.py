@@ -1,6 +1,7 @@
 """What a bound predicate says of one stored value: the outcomes that it leaves possible.
 
-A reading of the docstrings of `pruner.expr.bound.predicates`, value by value, to be held against an engine's answers.
+An implementation of the docstrings of `pruner.expr.bound.predicates`, value by value, to compare with engines'
+answers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _HOLDS = {
 
 
 def outcomes(bound: BoundExpr, value: Any) -> Outcomes:
-    """The outcomes that a predicate over one column may have on `value` (None for NULL)."""
+    """The possible outcomes of a predicate over one column for `value` (None for NULL)."""
     match bound:
         case Unknown():
             return ANYTHING
@@ -73,7 +74,7 @@ def _of_value(leaf: ValueLeaf | NotNullLeaf, value: Any) -> Outcomes:
         case NotNullLeaf(_, answer):
             return frozenset({answer})
         case RecurringLeaf(_, period, points):
-            # A point that ends behind the period goes on at 0.
+            # A point that ends beyond the period continues at 0.
             rest = [value % period, value % period + period]
             found = [point for point in points if any(point.low <= each <= point.high for each in rest)]
             certain = any(point.exact for point in found)

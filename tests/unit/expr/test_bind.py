@@ -1,4 +1,4 @@
-"""Binding nodes as adapters hand them over: strictness, names, conflicts, bounds, settings of the session."""
+"""Binding nodes as adapters pass them: strictness, names, conflicts, bounds, session settings."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_literals_are_widened_for_an_engine_that_rounds(unit: str | None, reach:
 
 
 def test_functions_of_moments_that_the_engine_rounds_are_unknown_unless_the_rounding_is_undone() -> None:
-    """Of dates nothing is rounded."""
+    """Dates are not rounded."""
     trino, month = replace(Semantics.of("trino"), timestamp_unit="ms"), Literal(3, pa.int64())
     declared = Call("read_as", (Column(("ts",)),), pa.timestamp("ms"))
     unknown = {
@@ -353,7 +353,7 @@ def test_texts_are_short() -> None:
 
 @pytest.mark.parametrize("item", ["item", "element"])
 def test_a_list_is_called_as_its_own_schema_calls_it(item: str):
-    """Arrow's types of lists are equal whatever their items are called."""
+    """Arrow's list types are equal whatever their items are called."""
     schema = table_schema(pa.schema([("tags", pa.list_(pa.field(item, pa.string())))]))
     found = bind(Compare(Operator.EQ, Column(("tags",)), Literal("x", pa.string())), schema, DUCKDB)
     assert isinstance(found, Unknown)

@@ -1,7 +1,7 @@
-"""The tables `tests/spec/expr_*.txt`: predicate text and what it comes to, in each dialect.
+"""The tables `tests/spec/expr_*.txt`: predicate text and its bound form, in each dialect.
 
-A line `== duckdb` (or `== duckdb Europe/Berlin`, with the session's zone) chooses whose rules hold. Then come pairs: a
-predicate, and behind `=>` its bound form, where `?(…)` stands for an unknown part with the reason, or `error: …`.
+A line `== duckdb` (or `== duckdb Europe/Berlin`, with the session's zone) selects whose rules apply. Pairs follow: a
+predicate, and after `=>` its bound form, where `?(…)` is an unknown part with the reason, or `error: …`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_binding(case: Case) -> None:
 
 
 def test_what_a_function_says_of_a_column_is_shown_as_it_was_written() -> None:
-    """Not by ranges, whose ends are no text that anybody could read."""
+    """Not as ranges, whose ends are not readable text."""
     semantics = Semantics.of("duckdb")
     written = "lower(carrier) = 'skid' AND NOT lower(carrier) LIKE 'k%'"
     bound = bind(parse_predicate(written, semantics), table_schema(COLUMNS), semantics)

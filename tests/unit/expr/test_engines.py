@@ -1,4 +1,4 @@
-"""The one table of engines: no other code knows an engine by its name, and what a row leaves out prunes least."""
+"""The only table of engines: no other code knows an engine by name, and a missing entry in a row prunes least."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ NAMED_HERE = {
     "plugins.py::SPARK_EXTRA": "the name of an extra to install",
     "planning/plan.py": "`scan_polars` and its like name the engine that the files are for",
 }
-"""Files, and definitions of files, that may name an engine; all else of a file with a definition here may not."""
+"""Files, and definitions in files, that may name an engine; the rest of a file with a definition here may not."""
 
 
 _MAY_NAME_ONE = re.compile(rf"\bengine\b|['\"]({'|'.join(ENGINES)})['\"]")
-"""To parse every file of the code would cost seconds."""
+"""Parsing every file of the code would take seconds."""
 
 
 @pytest.mark.parametrize("file", sorted(CODE.rglob("*.py")), ids=lambda file: str(file.relative_to(CODE)))
@@ -170,7 +170,7 @@ COLUMNS = {
 def test_a_row_of_defaults_is_no_sharper_than_any_engine(
     monkeypatch: pytest.MonkeyPatch, engine: str, predicate: str, what: str
 ):
-    """R1: what is not known of an engine makes leaves unknown or wider, never narrower."""
+    """R1: what is unknown about an engine makes leaves unknown or wider, never narrower."""
     monkeypatch.setitem(ENGINES, CAUTIOUS.name, CAUTIOUS)
     schema = table_schema(pa.schema(list(COLUMNS.items())))
     known = Semantics(engine=engine, zone="UTC")

@@ -1,4 +1,4 @@
-"""Exact rounding, against what numpy and the language do."""
+"""Exact rounding, compared with numpy and Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicate text from outside: one sentence for whatever is no predicate, and no more time or stack than there is."""
+"""Predicate text from outside: one sentence for anything that is not a predicate, within bounds of time and stack."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_null_in_a_long_list_is_read_as_in_a_short_one(engine: Engine) -> None:
 
 
 def _listed(found: Expr) -> In:
-    """The first list of a predicate, as deep as it stands."""
+    """The first list of a predicate, at any depth."""
     while isinstance(found, And | Or):
         found = found.operands[0]
     assert isinstance(found, In)
@@ -260,7 +260,7 @@ def test_a_spark_escape_of_half_a_character_is_refused() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_parser_is_taken_as_it_is(engine: Engine) -> None:
-    """A compiled parser (`sqlglot[c]`) cannot be subclassed, and a changed class would be changed for everybody."""
+    """A compiled parser (`sqlglot[c]`) cannot be subclassed, and a changed class would affect all its users."""
     dialect = dialect_of(Semantics.of(engine))
     assert dialect.parser.parser_class is Dialect.get_or_raise(dialect.name).parser_class
     date_format = parse_predicate(
@@ -270,6 +270,6 @@ def test_the_parser_is_taken_as_it_is(engine: Engine) -> None:
 
 
 def test_a_function_that_stays_as_written_is_shown_so() -> None:
-    """Of a call that is not understood the report shows the text as it was written."""
+    """The report shows an unknown call as it was written."""
     found = parse_predicate("a = 1 OR strftime(c, '%Y') OVER () = '2024'", DUCKDB)
     assert "STRFTIME(c, '%Y') OVER ()" in show(found)

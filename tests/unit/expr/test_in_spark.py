@@ -1,4 +1,4 @@
-"""Expressions of indexes written for Spark: read back, they are the same expressions."""
+"""Index expressions written for Spark: read back, they are the same expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points of a list that no value of the column equals are left out, and no others."""
+"""Points of a list that no value of the column equals are dropped, and no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS = [None, -(2**31) - 1, -(2**31), -1, 0, 5, 2**31 - 1, 2**31, 10**30]
 
 
 def possible(point: Point, smallest: int, largest: int) -> bool:
-    """By the definition of a point: some integer of the type lies between its ends."""
+    """By the definition of a point: some integer of the type is between its ends."""
     low = smallest if point.low is None else max(smallest, int(point.low))
     high = largest if point.high is None else min(largest, int(point.high))
     return low <= high

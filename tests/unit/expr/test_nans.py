@@ -1,4 +1,4 @@
-"""What NaN makes of comparisons that stand together: the same rows match, and files are kept as bounds alone say."""
+"""The effect of NaN on combined comparisons: the same rows match, and files are kept as their bounds alone require."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _write(root: Path, rng: random.Random) -> list[list[float | None]]:
 
 
 def _holds(value: float | None, comparison: tuple[str, float]) -> bool | None:
-    """What a comparison comes to where NaN is the greatest number."""
+    """The result of a comparison if NaN is the greatest number."""
     operator, other = comparison
     if value is None:
         return None
@@ -150,7 +150,7 @@ def test_no_file_with_a_match_is_left_out(tmp_path: Path, using: str, dialect: s
 
 
 def test_a_range_keeps_the_files_whose_bounds_meet_it_though_others_may_hold_nan(tmp_path: Path) -> None:
-    """The statistics in Delta's log say nothing of NaN."""
+    """The statistics in Delta's log say nothing about NaN."""
     from deltalake import write_deltalake
 
     root = tmp_path / "t"

@@ -1,5 +1,5 @@
-"""Moments that move: whatever moment the engine takes from now on, a constant that is counted from it is not before
-what the binder says, by DuckDB's own arithmetic.
+"""Moving moments: whatever moment the engine uses from now on, a constant computed from it is not before what the
+binder says, by DuckDB's own arithmetic.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_no_later_moment_comes_to_less(moving: str):
 @pytest.mark.sampled(32)
 @pytest.mark.parametrize("moving", MOVING)
 def test_no_earlier_moment_comes_to_more(moving: str):
-    """Where it is known when the moment is taken at the latest."""
+    """With a known latest time at which the moment is taken."""
     rng = random.Random(f"{seed()} latest {moving}")
     connection = plain_duckdb.session()
     for zone in ZONES:
@@ -130,7 +130,7 @@ def _evaluated(
     *,
     up: bool = True,
 ) -> int:
-    """What the constant comes to where `at` is the moment, in the storage domain of a column of that type.
+    """The value of the constant if the moment is `at`, in the storage domain of a column of that type.
 
     A moment between two dates is rounded up or down.
     """
@@ -138,7 +138,7 @@ def _evaluated(
     text = moving.replace("now()", instant).replace("current_date", f"({instant})::DATE")
     text = text.replace("localtimestamp", f"({instant})::TIMESTAMP")
     unit = "epoch_us(x) // 86400000000" if type_ == "DATE" else "epoch_us(x)"
-    # A date that a timestamp is compared with is its midnight.
+    # A date compared with a timestamp is its midnight.
     cast = f"({text})::{'TIMESTAMP' if type_ == 'DATE' else type_}"
     if type_ == "DATE":
         unit = f"CAST({'ceil' if up else 'floor'}(epoch_us(x) / 86400000000) AS BIGINT)"

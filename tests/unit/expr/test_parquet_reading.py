@@ -1,4 +1,4 @@
-"""What engines make of Parquet types: each type is written to a file and read by the engine itself."""
+"""How engines read Parquet types: each type is written to a file and read by the engine itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WRITERS: dict[str, Callable[[Path, pa.Array[Any]], Path]] = {
 
 
 def files(folder: Path) -> Iterator[tuple[Path, ParquetType]]:
-    """A file for each type that one of the writers here can be made to write."""
+    """A file for each type that one of the writers here can produce."""
     for name, values in _VALUES.items():
         for how, write in _WRITERS.items():
             yield _typed(write(folder / f"{name} {how}.parquet", values))
@@ -155,7 +155,7 @@ def test_spark_reads_what_the_table_of_readings_says(tmp_path: Path, spark: Any)
 
 @pytest.mark.spark
 def test_spark_reads_numbers_that_do_not_fit_as_an_index_is_told(tmp_path: Path, spark: Any) -> None:
-    """Signed ones wrapped as Arrow wraps them, unsigned ones as they are."""
+    """Signed ones wrap as in Arrow, unsigned ones do not."""
     for name in ("UINT_8", "UINT_16", "INT_8", "INT_16"):
         for number in (300, 70_000, -1, 379):
             path = parquet_types.converted(

@@ -1,4 +1,4 @@
-"""Texts that are read without the SQL parser mean what the parser makes of them."""
+"""Texts that are read without the SQL parser mean what the parser would make of them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def meant(parse: object, text: str, semantics: Semantics) -> Expr | str:
 @settings(max_examples=examples(300))
 @given(text=TEXTS, other=TEXTS, dialect=st.sampled_from(DIALECTS))
 def test_texts_mean_what_the_parser_makes_of_them(text: str, other: str, dialect: str) -> None:
-    """Whatever was read before: `other` may have taught a shape."""
+    """Whatever was read before: `other` may have registered a shape."""
     semantics = Semantics.of(dialect)
     for each in (other, text):
         assert meant(sql.parse_predicate, each, semantics) == meant(sql._parse, each, semantics)
@@ -135,7 +135,7 @@ def test_the_parser_is_asked_once_for_each_shape(dialect: str) -> None:
 
 @pytest.mark.slow
 def test_shapes_that_never_come_again_do_not_stay_in_the_way() -> None:
-    """A service that is asked with the time of each statement, and with many statements of people."""
+    """A service that gets the time with each statement, and many handwritten statements."""
     texts, usual = PlainTexts(), Semantics.of("duckdb")
     asked: list[str] = []
 
@@ -191,7 +191,7 @@ def test_errors_are_the_parsers() -> None:
 
 @cache
 def words_of_the_parser() -> frozenset[str]:
-    """Every word in the parser's source, and what it makes of the names of its classes and tokens."""
+    """Every quoted word in the parser's source, and the words in the names of its functions, tokens and keywords."""
     texts = [path.read_text("utf-8") for path in Path(str(sqlglot.__file__)).parent.rglob("*.py")]
     quoted = [word for text in texts for word in re.findall(r'"([A-Za-z_][A-Za-z0-9_ ]*)"', text)]
     functions = [name for function in exp.ALL_FUNCTIONS for name in function.sql_names()]

@@ -1,4 +1,4 @@
-"""The registry of functions is consistent: each row can be reached, read and written wherever it says so."""
+"""The registry of functions is consistent: each row can be reached, read and written wherever it claims to be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_FORM = {
 }
 """Rows that no name leads to: arguments of another row's types do, or a form of the language."""
 MADE_OF_BYTES = {("trino", "hex"), ("trino", "bytes")}
-"""What Trino calls by several functions, one around the other."""
+"""Functions that Trino expresses as several, nested calls."""
 
 STORED = frozenset(
     """
@@ -48,7 +48,7 @@ STORED = frozenset(
 
 
 def test_no_name_in_records_is_lost() -> None:
-    """Definitions and records of indexes hold these names."""
+    """Definitions and records of indexes store these names."""
     stored = {name.strip() for name in STORED if name.strip()}
     assert stored <= {row.name for row in ROWS if row.evaluations}
 
@@ -127,7 +127,7 @@ def test_the_canonical_form_reads_its_own_names(row: Function) -> None:
         (pa.timestamp("ns"), pa.timestamp("us", "UTC"), "cast to instant", None),
         (pa.timestamp("us"), pa.timestamp("ns", "UTC"), None, None),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), "cast to wall clock", None),
-        # An index over it is asked for by the function alone: in other engines the cast is none.
+        # Only the function asks for an index over it: other engines have no such cast.
         (pa.timestamp("us", "UTC"), pa.int64(), "epoch seconds", None),
         (pa.timestamp("us"), pa.int64(), None, None),
         (pa.string(), pa.float64(), None, None),

@@ -1,4 +1,4 @@
-"""Short ranges as lists: what the list says is what the range says, value by value."""
+"""Short ranges as lists: the list means the same as the range, value by value."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def between(field: Field, low: int, high: int) -> tuple[CompareLeaf, CompareLeaf
 
 @st.composite
 def points(draw: st.DrawFn, type_: pa.DataType, *, exact: bool) -> Point:
-    """A literal: as it is, between two values, or one of which is not known what it equals."""
+    """A literal: exact, between two values, or inexact, so that it is unknown what it equals."""
     if pa.types.is_boolean(type_):
         return exactly(draw(st.booleans()))
     least = {pa.int8(): -127, pa.uint8(): 0, pa.uint32(): 0, pa.uint64(): 0}.get(type_, -9)
@@ -103,7 +103,7 @@ def lists_in(predicate: BoundExpr) -> list[InLeaf]:
 @given(data=st.data(), exact=st.booleans())
 @settings(max_examples=examples(60), deadline=None)
 def test_lists_change_no_outcome(name: str, data: st.DataObject, exact: bool) -> None:
-    """Where all literals are certain none at all; elsewhere not whether the predicate can be true."""
+    """No outcome changes if all literals are exact; otherwise, whether the predicate can be true does not."""
     field = Field(("k",), TYPES[name])
     predicate = data.draw(predicates(field, 3, exact=exact))
     extended = with_lists(predicate, lambda _: LONGEST)
@@ -119,7 +119,7 @@ def test_lists_change_no_outcome(name: str, data: st.DataObject, exact: bool) ->
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_the_list_holds_what_the_range_does(name: str, data: st.DataObject) -> None:
-    """Every range that begins and ends is listed, with the very values for which all conditions are true."""
+    """Every range with two ends is listed, with exactly the values for which all conditions are true."""
     field = Field(("k",), TYPES[name])
     operators = st.sampled_from([Operator.GE, Operator.GT, Operator.LE, Operator.LT])
     ends = data.draw(st.lists(st.tuples(operators, points(field.type, exact=True)), min_size=1, max_size=4))
@@ -149,14 +149,14 @@ def test_the_list_stands_beside_its_range_and_where_it_can_be_true() -> None:
     assert conditions(with_lists(BoundAnd((low, other, high)), longest)) == [other, low, high, values]
     outside = BoundOr((CompareLeaf(K, Operator.LT, low.point), CompareLeaf(K, Operator.GT, high.point)))
     assert lists_in(with_lists(BoundNot(outside), longest)) == [values]
-    # What says that a value is not in the range knows nothing of a list.
+    # A condition that a value is outside the range gets no list.
     assert with_lists(outside, longest) == outside
     assert with_lists(BoundNot(BoundAnd((low, high))), longest) == BoundNot(BoundAnd((low, high)))
     assert with_lists(BoundIsNull(BoundAnd((low, high))), longest) == BoundIsNull(BoundAnd((low, high)))
 
 
 def test_a_list_is_made_of_every_form_of_a_range() -> None:
-    """A range of a column that an index is over a function of is one of the function, too."""
+    """A range of a column implies a range of a function of that column that has an index."""
     days = [Point(19_000, 19_000, exact=False), Point(19_001, 19_001, exact=False)]
     first, last = between(K, 10**9, 10**9 + 10**6)
     ends = (
@@ -181,6 +181,6 @@ def test_a_list_is_made_of_every_form_of_a_range() -> None:
     ],
 )
 def test_what_is_not_listed(parts: tuple[BoundExpr, ...]) -> None:
-    """Long, empty and open ranges, literals of which one is certain and one is not, and what lies densely."""
+    """Long, empty and open ranges, pairs of an exact and an inexact literal, and types with dense values."""
     assert not listed(parts, lambda _: LONGEST)
     assert conditions(with_lists(BoundAnd(parts), lambda _: LONGEST)) == list(parts)

@@ -1,4 +1,4 @@
-"""Many ranges of one field are asked for at once, and as much is left out as when each is asked for by itself."""
+"""Many ranges of one field are looked up at once, and exclude as much as when each is looked up by itself."""
 
 from __future__ import annotations
 

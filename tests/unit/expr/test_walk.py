@@ -1,4 +1,4 @@
-"""The nodes and columns of an expression, and conditions taken back."""
+"""The nodes and columns of an expression, and conditions on unknown columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expression form as JSON: what goes out comes back, and what is wrong is refused by name."""
+"""The expression form as JSON: it survives a round trip, and errors are refused by name."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _there_and_back(expression: nodes.Expr) -> nodes.Expr:
 
 @given(_EXPRESSIONS)
 def test_what_goes_out_comes_back(expression: nodes.Expr) -> None:
-    """Flattened junctions apart, which mean the same, the JSON loses nothing."""
+    """Except for flattened junctions, which mean the same, the JSON loses nothing."""
     once = _there_and_back(expression)
     assert _there_and_back(once) == once
     assert node_of(once) == node_of(_there_and_back(expression))
@@ -120,13 +120,13 @@ def test_not_a_number_is_a_text() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_refused_by_name(json: str, sentence: str) -> None:
-    """One sentence names the value, type or operator at fault."""
+    """One sentence names the faulty value, type or operator."""
     with pytest.raises(PredicateError, match=sentence):
         expression_of(msgspec.json.decode(json, type=Node))
 
 
 def test_nesting_is_bounded() -> None:
-    """A tree that is deeper than predicates may be is refused before anything recurses over it."""
+    """A tree that is deeper than the limit for predicates is refused before anything recurses over it."""
     deep: nodes.Expr = nodes.Constant(True)
     for _ in range(PREDICATE_DEPTH + 1):
         deep = nodes.Not(deep)

@@ -1,4 +1,4 @@
-"""Filters of one size, turned: they say the same as the filters that they were made of."""
+"""Filters of one size, transposed: they say the same as the filters that they were made of."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_holders_are_those_of_filters_that_stand_side_by_side(blocks: int) -> No
 
 
 def _part(first: int, values: list[list[int]], sizes: list[int]) -> RecordPart:
-    """Records of slices with these values, in filters of these numbers of blocks."""
+    """Records of slices with these values, in filters with these numbers of blocks."""
     rows: list[dict[str, Any]] = []
     for number, (own, blocks) in enumerate(zip(values, sizes, strict=True)):
         bits = filter_of(np.unique(hash_values(pa.array(own, X.type))), blocks)
@@ -78,7 +78,7 @@ def _part(first: int, values: list[list[int]], sizes: list[int]) -> RecordPart:
 
 @pytest.mark.slow
 def test_slices_of_all_sizes_and_segments_are_found() -> None:
-    """Most filters have one size and are turned; others are rare or cut into stripes, and one slice has no record."""
+    """Most filters have one size and are transposed; others are rare or cut into stripes; one slice has no record."""
     rng = np.random.default_rng(11)
     count = 3 * MANY_ALIKE
     values = rng.permutation(count * 4).reshape(count, 4).tolist()

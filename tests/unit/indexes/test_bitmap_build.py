@@ -1,4 +1,4 @@
-"""What is recorded of a slice is what its rows say one by one, however the column is read and the blobs are made."""
+"""The record of a slice is what its rows say one by one, however the column is read and the blobs are made."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_records_are_what_the_rows_say(
         file,
         row_group_size=group,
         use_dictionary=dictionary,
-        # With a small limit the writer gives the dictionary up in the middle of a row group.
+        # With a small limit the writer gives up the dictionary in the middle of a row group.
         dictionary_pagesize_limit=limit,
         data_page_size=limit,
         write_batch_size=3,
@@ -125,7 +125,7 @@ def test_blobs_made_at_once_are_those_made_one_by_one(rows: int, distinct: int, 
     found: list[Any] = pack_rows(codes.astype(narrow), sizes, wanted).to_pylist()
     expected = [np.flatnonzero(codes == code).tolist() for code in wanted]
     assert [list(BitMap.deserialize(blob)) for blob in found] == expected
-    # A run may be written as a list where that is as long.
+    # A run may be written as a list if that is as long.
     assert [len(blob) for blob in found] == [len(BitMap(rows).serialize()) for rows in expected]
 
 
@@ -146,7 +146,7 @@ def test_blobs_made_at_once_are_those_made_one_by_one(rows: int, distinct: int, 
     ],
 )
 def test_blobs_have_the_bytes_that_they_always_had(rows: int, distinct: int, run: int, digest: int) -> None:
-    """Whatever way they are made, on whatever machine: indexes of several builds become one."""
+    """However and on whatever machine they are made: indexes of several builds are merged."""
     numbers = np.arange(rows, dtype=np.uint64) // np.uint64(run)
     codes = (numbers * np.uint64(2654435761) % np.uint64(1 << 32)) % np.uint64(distinct)
     sizes = np.bincount(codes.astype(np.int64), minlength=distinct)
@@ -156,7 +156,7 @@ def test_blobs_have_the_bytes_that_they_always_had(rows: int, distinct: int, run
 
 
 def test_entries_of_a_dictionary_that_no_row_has_are_no_values(tmp_path: Path) -> None:
-    """Also where there are more of them than `max_cardinality`."""
+    """Also if there are more of them than `max_cardinality`."""
     file = tmp_path / "f.parquet"
     names = pa.array([f"v{number:03}" for number in range(300)])
     column: Any = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([7, 3, 7], pa.int32()), names)])
@@ -174,7 +174,7 @@ def _file_dictionary(file: Path) -> pa.Array[Any]:
 
 
 def test_a_dictionary_page_with_an_entry_twice_is_read_as_values(tmp_path: Path) -> None:
-    """Arrow drops the second one and gives the rows behind it other values."""
+    """Arrow drops the second one and gives the rows after it other values."""
     file = tmp_path / "f.parquet"
     values = ["aa", "bb", "cc", "dd"]
     pq.write_table(pa.table({"s": values * 3}), file, compression="none")
@@ -211,7 +211,7 @@ def test_bytes_that_are_no_header_end_in_nothing_or_a_plain_error(data: bytes) -
 
 
 def test_runs_are_neighbours() -> None:
-    """The form in which long runs are written is that of single rows."""
+    """Long runs are written in a form that also fits single rows."""
     rows = [0, 1, 2, 3, 4, 9, 10, 11, 12, 70_000]
     codes = np.ones(70_001, np.uint16)
     codes[rows] = 0

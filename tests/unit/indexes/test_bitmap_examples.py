@@ -1,4 +1,4 @@
-"""The examples of the documents that bitmaps come from, as they stand there."""
+"""The examples of the documents that bitmaps come from, verbatim."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_rfc_92_query_keeps_the_groups_in_which_one_row_has_both(tmp_path: Path)
     assert plan.rows is not None
     assert plan.rows[plan.files[0]].tolist() == [0]  # type: ignore[union-attr]
     assert plan.rows_exact
-    # What RFC-92 leaves out under Limited Predicate Support: NOT, because the number of rows is known.
+    # RFC-92 leaves this out under Limited Predicate Support: NOT, possible because the number of rows is known.
     negated = table.plan("NOT (gender = 'female' AND commute_type = 'car')", dialect="spark")
     assert negated.kept == 3
     assert [rows.tolist() for _, rows in negated.rows.pairs()] == [[0, 1], [1], [0]]  # type: ignore[union-attr]
 
 
 def test_one_column_in_several_parts_of_a_predicate(tmp_path: Path) -> None:
-    """Found by random predicates: the parts about `a` exclude each other though another column stands between them."""
+    """Found by random predicates: the parts about `a` exclude each other although another column is between them."""
     root = tmp_path / "t"
     write_file(root / "a.parquet", a=[1, None], b=[5, 6])
     write_file(root / "b.parquet", a=[7, None], b=[5, 6])

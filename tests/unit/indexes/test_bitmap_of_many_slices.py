@@ -1,4 +1,4 @@
-"""Bitmaps of many slices made at once: the bytes of each slice packed by itself, and the records of each by itself."""
+"""Bitmaps of many slices made at once equal, byte for byte, the bitmaps and records of each slice made by itself."""
 
 from __future__ import annotations
 

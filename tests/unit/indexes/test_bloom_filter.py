@@ -1,4 +1,4 @@
-"""Bloom filters: their bits, how they are cut into stripes, what they say, and what they leave open."""
+"""Bloom filters: their bits, how they are cut into stripes, what they prove, and what they leave open."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _kept(
 
 
 def test_a_filter_is_one_of_parquet() -> None:
-    """The bits of one value, worked out by hand from parquet-format's BloomFilter.md."""
+    """The bits of one value, computed by hand from parquet-format's BloomFilter.md."""
     one = np.array([0x8000000012345678], np.uint64)
     words = np.frombuffer(filter_of(one, 10), "<u4").reshape(10, 8)
     assert np.flatnonzero(words.any(axis=1)).tolist() == [5]
@@ -180,7 +180,7 @@ def test_s2_nan_is_found_where_it_equals_itself() -> None:
 
 
 def test_l12_another_collation_is_not_answered() -> None:
-    """L12 (delta#3068): what is equal there has other bytes."""
+    """L12 (delta#3068): values that are equal there have other bytes."""
     field = Field(("x",), pa.string())
     evidence = BLOOM_FILTER.load(_records([["a"]], field.type), 1, field)
     assert _kept(evidence, _equals(b"A", field)) == []
@@ -192,12 +192,12 @@ def test_l12_another_collation_is_not_answered() -> None:
 
 @pytest.fixture
 def short_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stripes as they are in large indexes, of small ones."""
+    """Stripes as in large indexes, for small ones."""
     monkeypatch.setattr(record, "STRIPE_BYTES", 2048)
 
 
 def _many_slices() -> list[list[int]]:
-    """Slices of all sizes, some of them small beside the others, some without a value."""
+    """Slices of all sizes, some of them small compared with the others, some without a value."""
     rng = np.random.default_rng(5)
     sizes = [3_000, 5_000, 0, 20_000, 10, 4_000, 3_500, 1, 2_500]
     return [rng.integers(0, 2**40, size).tolist() for size in sizes]
@@ -232,7 +232,7 @@ def test_stripes_answer_as_whole_filters_do() -> None:
 
 @pytest.mark.usefixtures("short_stripes")
 def test_records_of_several_segments_become_one() -> None:
-    """Compaction: filters that are whole, and such in stripes of other numbers, are put together and cut anew."""
+    """Compaction: whole filters, and filters in other numbers of stripes, are merged and cut again."""
     slices = _many_slices()
     records = _records(slices)
     first, second, third = striped(records.slice(0, 4)), striped(records.slice(4, 3)), records.slice(7)
@@ -324,7 +324,7 @@ def test_r7_records_of_another_column_or_type() -> None:
 
 
 def test_s17_old_dates_are_not_looked_up_where_a_setting_decides() -> None:
-    """S17: the file does not say in which calendar its dates count, and Spark asks its session."""
+    """S17: the file does not say in which calendar its dates are, and Spark asks its session."""
     field = Field(("x",), pa.date32())
     records = _records([[-200_000], [1]], field.type)
     position = records.column_names.index("calendar_open")
@@ -335,7 +335,7 @@ def test_s17_old_dates_are_not_looked_up_where_a_setting_decides() -> None:
 
 
 def test_t3_absent_counts_as_null_only_while_it_is() -> None:
-    """T3 (iceberg#16692): a default that a column gets later stands in rows that were recorded as NULL."""
+    """T3 (iceberg#16692): a default that a column gets later applies to rows that were recorded as NULL."""
     nullable, with_default = Field(("x",), pa.int64()), Field(("x",), pa.int64(), absent_is_null=False)
     records = _records([[], [1]])
     for name in ("absent", "partly_absent"):
@@ -346,7 +346,7 @@ def test_t3_absent_counts_as_null_only_while_it_is() -> None:
 
 
 def test_ranges_come_first_and_the_plan_names_both(tmp_path: Path) -> None:
-    """RFC-37: what lies outside the range of a file is not looked up in its filter."""
+    """RFC-37: a value outside the range of a file is not looked up in its filter."""
     for number in range(4):
         write_file(tmp_path / "t" / f"{number}.parquet", x=list(range(100 * number, 100 * number + 60, 2)))
     table = pruner.open_table(str(tmp_path / "t"))

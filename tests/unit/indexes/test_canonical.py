@@ -1,4 +1,4 @@
-"""Hashes of whole columns are those of their values one by one, and equal values of all types of a domain agree."""
+"""Hashes of whole columns equal those of their values one by one, and equal values of all types of a domain agree."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _moments() -> list[int]:
 
 
 def _array(stored: list[Any], type_: pa.DataType) -> pa.Array[Any]:
-    """The values of a storage domain as an array, with NULLs between them and one value cut off at the front."""
+    """The values of a storage domain as an array, with NULLs between them and one value sliced off at the front."""
     listed: list[Any] = [stored[0], *(value for each in stored for value in (each, None))]
     if pa.types.is_decimal(type_):
         with localcontext(prec=60):
@@ -122,14 +122,14 @@ def test_i1_values_of_one_domain_are_hashed_alike_whatever_their_type() -> None:
 
 
 def test_s6_signed_zeros_and_nan_are_one_value_each() -> None:
-    """S6 (databend#20520): -0.0 equals 0.0; the bits of NaN say nothing."""
+    """S6 (databend#20520): -0.0 equals 0.0; the bits of NaN do not matter."""
     odd = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
     assert set(hash_values(pa.array(odd)).tolist()) == {hash_of(float("nan"), pa.float64())}
     assert hash_of(-0.0, pa.float64()) == hash_of(0.0, pa.float64()) == hash_of(0, pa.float64())
 
 
 def test_encodings_do_not_change() -> None:
-    """What stands in indexes is looked up by later versions."""
+    """Later versions look up what indexes store."""
     assert encoded(-2, pa.int16()).hex() == "feffffffffffffff"
     assert encoded(-150, pa.decimal128(5, 2)).hex() == "01f1ffffffffffffffffffffffffffffff"
     assert encoded(2**63, pa.uint64()).hex() == "0000000000000000800000000000000000"

@@ -120,7 +120,7 @@ def test_a_collation_that_is_not_binary_says_nothing_about_order() -> None:
 
 
 def test_an_engine_that_rounds_timestamps_gets_answers_to_widened_points_alone() -> None:
-    """Trap S18: a point that allows for the rounding may be answered, by its span; an exact one may not."""
+    """Trap S18: a point that allows for the rounding may be answered by its span; an exact one may not."""
     field = Field(("x",), pa.timestamp("us"))
     evidence = evidence_of([THREE._replace(type="timestamp[us]")], field)
     rounding = Semantics(engine="trino", timestamp_unit="ms")
@@ -179,7 +179,7 @@ def test_no_promotion_that_is_not_in_the_table() -> None:
     assert allowed == {
         ("int8", "int64"), ("uint8", "int64"), ("uint8", "uint64"), ("int8", "double"), ("int64", "double"),
         ("uint8", "double"), ("uint64", "double"), ("decimal128(10, 2)", "decimal128(12, 4)"),
-        # The same numbers; whether they mean the same is settled by `reading`, engine by engine.
+        # The same numbers; `reading` settles for each engine whether they mean the same.
         ("timestamp[us]", "timestamp[us, tz=UTC]"), ("timestamp[us, tz=UTC]", "timestamp[us]"),
     }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Random columns, written to files and indexed, against rows one by one and against a scalar oracle.
 
-Sound: an outcome that some row has is never excluded. Sharp: an outcome that minimum, maximum and counts exclude is.
-The oracle looks for a value between the bounds that has the outcome, among the few that can make a difference.
+Sound: an outcome that some row has is never excluded. Sharp: an outcome that minimum, maximum and counts exclude is
+excluded. The oracle looks for a value between the bounds with that outcome, among the few that can make a difference.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BOUND_BYTES = 64
 
 @dataclass(frozen=True)
 class Domain:
-    """A column type, its values in the storage domain, and how they become an Arrow array."""
+    """A column type, its values in the storage domain, and their conversion to an Arrow array."""
 
     type: pa.DataType
     values: st.SearchStrategy[Value]
@@ -136,7 +136,7 @@ def points(draw: st.DrawFn, domain: Domain) -> Point:
 
 
 def _recurs(type_: pa.DataType) -> bool:
-    """Whether remainders are asked of a type: of integers, and moments of at most microseconds."""
+    """Whether remainders apply to a type: to integers, and moments of at most microseconds."""
     moments = (pa.date32(), pa.timestamp("ms"), pa.timestamp("us"))
     return pa.types.is_signed_integer(type_) or type_ in moments
 
@@ -188,7 +188,7 @@ def _is_nan(value: Value) -> bool:
 
 
 def relations(value: Value, point: Point, order: NanOrder) -> set[str]:
-    """How a value can lie to a point: "<", "=", ">", or "?" where NaN compares false with everything."""
+    """How a value can compare with a point: "<", "=", ">", or "?" where NaN compares false with everything."""
     if _is_nan(value) or point.nan:
         if order is NanOrder.UNORDERED:
             return {"?"}
@@ -211,7 +211,7 @@ HOLDS = {
 
 
 def row_outcomes(value: Value, leaf: Leaf, order: NanOrder) -> set[str]:
-    """What a leaf can come to on one row: one outcome, several where a point is not exact."""
+    """The possible outcomes of a leaf on one row: one, or several if a point is not exact."""
     if isinstance(leaf, IsNullLeaf):
         return {TRUE if value is None else FALSE}
     if value is None:
@@ -246,7 +246,7 @@ def _bounds(numbers: list[Value]) -> tuple[Value, Value]:
 
 
 def _interesting(leaf: Leaf, low: Value) -> list[Value]:
-    """Values at which the answer to a leaf can change, of those that return the first from `low` on."""
+    """Values at which the answer to a leaf can change; for those that recur, the first from `low` on."""
     match leaf:
         case RecurringLeaf(period=period, points=listed):
             spans: list[Value] = [(point.low, point.high) for point in listed]
@@ -280,7 +280,7 @@ def provable(values: list[Value], leaf: Leaf, order: NanOrder) -> set[str]:
         found |= row_outcomes(value, leaf, order)
     others = NULL if isinstance(leaf, InLeaf) and leaf.has_null else FALSE
     match leaf:
-        # Between bounds that differ there is always room for a value beside a list and beside a prefix.
+        # Between different bounds there is always room for a value beside a list and beside a prefix.
         case InLeaf(points=listed) if not any(
             p.exact
             and not p.nan
@@ -302,7 +302,7 @@ def provable(values: list[Value], leaf: Leaf, order: NanOrder) -> set[str]:
 def _other_values_in_trino(type_: pa.DataType, values: list[Value], semantics: Semantics) -> bool:
     """Tell whether Trino, which counts microseconds in 64 bits, shows some values as others; nothing is proved then.
 
-    Unsigned columns it reads as the type that the table declares, which no index knows.
+    It reads unsigned columns as the type that the table declares, which no index knows.
     """
     if semantics.engine == "trino" and pa.types.is_unsigned_integer(type_):
         return True

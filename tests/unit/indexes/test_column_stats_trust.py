@@ -1,4 +1,4 @@
-"""Which writers are believed, and that those at hand deserve it: footers against the data of the same file."""
+"""Which writers are trusted, and that those at hand deserve it: footers against the data of the same file."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_footers_of_the_writers_at_hand_say_what_the_data_says(tmp_path: Path, e
             same = {"from_data": True, "min_exact": data.min_exact, "max_exact": data.max_exact}
             assert footer.in_range
             if pa.types.is_integer(field.type) and field.type.bit_width < 32:
-                # The data comes as Arrow has wrapped it: only a footer shows that all numbers fit (trap S24).
+                # Arrow has wrapped the data: only a footer shows that all numbers fit (trap S24).
                 assert not data.in_range
                 same["in_range"] = False
             assert footer._replace(**same) == data, field.name

@@ -1,4 +1,4 @@
-"""The footers that tests make by hand are read as they were meant."""
+"""The footers that tests edit by hand are read as intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of keys against bounds, compared with what can be counted value by value."""
+"""Intervals of keys against bounds, compared with a count value by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pruner.indexes.columns.ordering import IntegerOrder
 
 ORDER = IntegerOrder(np.dtype(np.int8))
 VALUES = range(-140, 141)
-"""More than the bounds' type holds, on either side (trap S22)."""
+"""More values than the type of the bounds holds, on either side (trap S22)."""
 
 EDGES = (-140, -129, -128, 127, 128, 140)
 SLICES = 40

@@ -1,4 +1,4 @@
-"""Which records are about the values that an engine reads: those that know their Parquet type, and the first ones."""
+"""Which records apply to the values that an engine reads: those that know their Parquet type, and the first ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEW = ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)")
 
 
 def evidence(paths: list[Path], field: Field, kind: str, *, first_version: bool) -> Evidence:
-    """Evidence of files as they are indexed, or as the first version of pruner has indexed them."""
+    """Evidence of files as they are indexed now, or as the first version of pruner indexed them."""
     index = COLUMN_STATS if kind == "column_stats" else BITMAP
     tables: list[pa.Table] = []
     for number, path in enumerate(paths):
@@ -47,7 +47,7 @@ BOTH = pytest.mark.parametrize("kind", ["column_stats", "bitmap"])
 
 @BOTH
 def test_instants_of_a_table_whose_footers_nobody_looked_at(tmp_path: Path, kind: str) -> None:
-    """As in Hudi tables: the record knows of which type they are, and one of the first records does not."""
+    """As in Hudi tables: the record knows the type of each file; a record of the first version does not."""
     paths = [
         converted_only(tmp_path / "old.parquet", pa.array([1], INSTANT)),
         plain(tmp_path / "new.parquet", pa.array([1], INSTANT)),
@@ -88,7 +88,7 @@ def test_first_records_of_narrow_integers_serve_engines_that_wrap(tmp_path: Path
 def test_positions_of_rows_are_settled_only_where_the_values_are_read(
     tmp_path: Path, type_: pa.DataType, by_spark: list[int]
 ) -> None:
-    """Spark wraps a number to the type of the column: one of eight bits as Arrow does, a wider one not at all."""
+    """Spark wraps a number to the type of the column: an 8-bit one as Arrow does, a wider one not at all."""
     path = converted(tmp_path / "misfit.parquet", pa.array([261], pa.int32()), "INT_8")
     found = evidence([path], Field(("x",), type_), "bitmap", first_version=False)
     assert isinstance(found, RowEvidence)

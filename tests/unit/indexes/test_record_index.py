@@ -1,4 +1,4 @@
-"""Record indexes: how keys are packed, what finds them, what they say, and what they leave open."""
+"""Record indexes: how keys are packed, what finds them, what they prove, and what they leave open."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _records(slices: list[list[Any]], type_: pa.DataType = X.type) -> pa.Table:
 
 
 def _packed_apart(slices: list[list[Any]]) -> tuple[pa.Table, pa.Table]:
-    """The records of a segment, and those of their columns that are in memory."""
+    """The records of a segment, and their columns that are in memory."""
     stored = packed(_records(slices))
     return stored, stored.select([name for name in stored.column_names if RECORD_INDEX.is_resident(name)])
 
@@ -92,12 +92,12 @@ def _rows(evidence: Any, leaves: Sequence[Any], number: int) -> tuple[list[int],
 
 @pytest.fixture
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages as they are in large indexes, of small ones."""
+    """Pages as in large indexes, for small ones."""
     monkeypatch.setattr(packing, "PAGE_KEYS", 16)
 
 
 def _many_slices() -> list[list[int | None]]:
-    """Slices of all sizes; some values stand in several of them, or in one of them often."""
+    """Slices of all sizes; some values are in several of them, or in one of them often."""
     rng = np.random.default_rng(5)
     sizes = [300, 500, 0, 2_000, 10, 1, 250]
     slices: list[list[int | None]] = [rng.integers(0, 4_000, size).tolist() for size in sizes]
@@ -167,7 +167,7 @@ def test_a_very_long_list_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_rows_of_whole_numbers_are_exact_and_those_of_text_are_not() -> None:
-    """XXH64 of 8 bytes can be undone; two texts may share a hash."""
+    """XXH64 of 8 bytes is invertible; two texts may share a hash."""
     evidence: Any = RECORD_INDEX.load(_records([[5, None, 2, 5], [2]]), 2, X)
     leaves = [_equals(5), InLeaf(X, (Point(2, 2), Point(5, 5)))]
     assert _rows(evidence, leaves, 0) == ([0, 3], True)
@@ -194,7 +194,7 @@ def test_equal_hashes_stay_in_their_order() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_pages")
 def test_pages_answer_as_the_values_do() -> None:
-    """Runs of one hash that cross pages, hashes at the ends of pages, and such as are in no page."""
+    """Runs of one hash that cross pages, hashes at the ends of pages, and hashes that are in no page."""
     slices = _many_slices()
     evidence: Any = RECORD_INDEX.load(_records(slices), len(slices), X)
     for value in [*range(-5, 400), 17, 3999, 4000]:
@@ -233,7 +233,7 @@ def test_a_look_up_reads_a_page_of_each_section() -> None:
 
 @pytest.mark.usefixtures("short_pages")
 def test_i8_keys_that_are_not_those_of_the_fences_keep_their_slices() -> None:
-    """What was read from another place is not believed, whatever made it be read there."""
+    """Data read from another position is not trusted, whatever caused it."""
     slices = _many_slices()
     stored, resident = _packed_apart(slices)
     content = bytes(stored.column("packed")[0].as_buffer())
@@ -268,7 +268,7 @@ def test_segments_become_one_without_slices_that_are_gone() -> None:
 
 @pytest.mark.usefixtures("short_pages")
 def test_parts_of_which_some_records_are_gone() -> None:
-    """The keys stand in the first row of a segment, whether or not that row's slice is still there."""
+    """The keys are in the first row of a segment, whether or not that row's slice still exists."""
     slices = _many_slices()
     stored = packed(_records(slices))
     kept = np.array([1, 3, 5])
@@ -395,7 +395,7 @@ def test_plans_keep_one_file_and_know_the_row(tmp_path: Path) -> None:
 
 
 def test_composite_keys_are_brought_together_by_row(tmp_path: Path) -> None:
-    """Columns of which none is a key, but all together are: the rows of each are intersected."""
+    """Columns that are not keys alone, but are one together: the rows of each are intersected."""
     (tmp_path / "t").mkdir()
     for number in range(10):
         columns: dict[str, Any] = {
@@ -439,7 +439,7 @@ def test_null_keys_are_in_no_entry(tmp_path: Path) -> None:
 
 
 def test_the_values_of_a_long_list_are_hashed_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan asks for the slices, the rows and their number. Each time a list of 10,000 took 35 ms more."""
+    """A plan asks for the slices, the rows and their number: each took 35 ms more for a list of 10,000."""
     hashed: list[Any] = []
 
     def counted(value: Any, type_: Any) -> int:

@@ -1,4 +1,4 @@
-"""Remainders against bounds, held against a look at every value between them."""
+"""Remainders against bounds, compared with every value between them."""
 
 from __future__ import annotations
 

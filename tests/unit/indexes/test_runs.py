@@ -1,4 +1,4 @@
-"""Comparisons by runs of slices against plain ones."""
+"""Comparisons by runs of slices, compared with plain ones."""
 
 from __future__ import annotations
 

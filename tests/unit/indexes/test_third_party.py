@@ -1,4 +1,4 @@
-"""The index type of another distribution, as `examples/length_index` ships it: installed, found, built, asked."""
+"""The index type of another distribution, as in `examples/length_index`: installed, found, built, queried."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
         "text_length indexes columns of text without options, not 'x'",
     ]
 
-    # Where the package is missing, its index is left alone and named; the others are refreshed.
+    # If the package is missing, its index is left unchanged and named; the others are refreshed.
     table = pruner.open_table(str(root))
     table.create_index("stats", on="x")
     write_file(root / "d.parquet", s=["Lexi"], x=[9])

@@ -1,4 +1,4 @@
-"""Where keys are: always what a join over the table says, whichever indexes there are."""
+"""Locations of keys: always what a join over the table returns, whichever indexes exist."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def _joined(table: pruner.Table, keys: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """What a join over the files says."""
+    """The result of a join over the files."""
     root = table.uri.removeprefix("file://")
     rows: Any = duckdb.sql(f"SELECT * FROM read_parquet('{root}/*/*.parquet', filename = true)")
     names = ", ".join(keys.column_names)
@@ -101,7 +101,7 @@ def test_keys_are_where_a_join_finds_them(table: pruner.Table, columns: list[str
 
 @pytest.mark.slow
 def test_few_files_are_read_where_indexes_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a record index over whole numbers none is; of text those that hold a key."""
+    """With a record index over whole numbers no file is read; over text, the files that hold a key."""
     _write(tmp_path / "t", random.Random(7), range(FILES))
     table = pruner.open_table(tmp_path / "t")
     table.create_index("keys", on=["id", "s"], using="record_index")
@@ -122,7 +122,7 @@ def test_few_files_are_read_where_indexes_tell(tmp_path: Path, monkeypatch: pyte
     "type_", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
 )
 def test_found_text_in_every_type_of_arrow(tmp_path: Path, type_: pa.DataType) -> None:
-    """Arrow cannot take rows of views, and keys of that type failed."""
+    """Arrow cannot take rows of views, so keys of that type failed."""
     _write(tmp_path / "t", random.Random(7), range(2))
     table = pruner.open_table(tmp_path / "t")
     keys = _keys(3, 20).select(["s"])
@@ -151,7 +151,7 @@ def test_types_and_names_that_are_refused(tmp_path: Path) -> None:
 
 
 def test_uuids_are_keys_as_bytes_and_text_is_told_so(tmp_path: Path) -> None:
-    """DuckDB hands UUIDs over as text; pyarrow's own sentence about that named no way out."""
+    """DuckDB returns UUIDs as text; pyarrow's own error about that named no way out."""
     key = UUID("8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab")
     (tmp_path / "t").mkdir()
     duckdb.execute(f"COPY (SELECT UUID '{key}' AS id) TO '{tmp_path / 't' / '0.parquet'}' (FORMAT parquet)")

@@ -26,7 +26,7 @@ def write(root: Path, number: int, values: list[int]) -> Path:
 
 @pytest.fixture
 def table(tmp_path: Path) -> pruner.Table:
-    """One refresh for each of six files, over two indexes."""
+    """One refresh for each of six files, with two indexes."""
     root = tmp_path / "t"
     write(root, 0, [0, 1])
     table = pruner.open_table(root)
@@ -98,7 +98,7 @@ def test_batches_are_bounded(table: pruner.Table, monkeypatch: pytest.MonkeyPatc
     before = answers(table)
     monkeypatch.setattr(compaction, "MERGED_SLICES", 3)
     table.compact()
-    # The first file stands in two batches, which take two of the first three places and become one slice.
+    # The first file is in two batches, which take two of the first three positions and become one slice.
     assert sorted(entry.rows for entry in metadata_of(table).state().batches()) == [1, 2, 3]
     assert answers(table) == before
 
@@ -113,7 +113,7 @@ def test_full_batches_are_merged_once(
     monkeypatch.setattr(compaction, "MERGED_SLICES", 3)
     table.compact()
     state = metadata_of(table).state()
-    # The first file stands in two batches, which become one slice. That of the record index is large as it is.
+    # The first file is in two batches, which become one slice. The record index's batch is already large.
     assert sorted(entry.rows for entry in state.batches()) == [1, 2, 3, COUNT]
     assert answers(table) == before
     assert table.compact().after == len(state.segments)
@@ -171,7 +171,7 @@ def test_an_index_dropped_meanwhile_stays_dropped(
 def test_two_compactions_at_once_and_a_refresh_between(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refresh is kept; the slower compaction says that the faster one was there."""
+    """The refresh is kept; the slower compaction reports that the faster one came first."""
     other = pruner.open_table(table.uri)
     real = compaction.Compaction._merge
     calls: list[int] = []

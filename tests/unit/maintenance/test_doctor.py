@@ -1,4 +1,4 @@
-"""`pruner doctor`: what each probe finds on a table that is in order, and on one that is not."""
+"""`pruner doctor`: what each probe finds on a healthy table, and on others."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def narrowed(tmp_path: Path) -> Table:
 
 @pytest.mark.slow
 def test_columns_that_the_table_has_no_more(narrowed: Table) -> None:
-    """What is left is covered by a refresh, which ends the warning; an index without a column is to be dropped."""
+    """A refresh covers the remaining columns, which ends the warning; an index without a column should be dropped."""
     before = {each.probe: each for each in narrowed.diagnose()}
     assert before["index both"].remedy == "run pruner refresh"
     assert "3 rewritten since" in before["index both"].found
@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_pa
 def test_a_file_without_permission_is_named_once(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system's error, as a user meets it who is not root; root may read everything."""
+    """The system's error, as a user other than root gets it; root may read everything."""
     closed = tmp_path / "t" / "closed.parquet"
     closed.write_bytes(b"anything" * 100)
     os.utime(closed, (1_600_000_000, 1_600_000_000))
@@ -181,7 +181,7 @@ def test_a_damaged_metadata_table(table: Table, tmp_path: Path) -> None:
 
 
 class LastWriterWins(LocalStore):
-    """A store that ignores the condition of a conditional write, as some S3-compatible ones do."""
+    """A store that ignores the condition of a conditional write, like some S3-compatible ones."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self.delete([path])
@@ -219,7 +219,7 @@ def test_stores_that_are_not_as_they_should_be(
 
 def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["pyarrow>=1000", "no-such-thing>=1", "not-there>=1; extra == 'spark'", "numpy>=1"]
-    # One of another Python is no finding, whatever its version.
+    # A requirement for another Python is no finding, whatever its version.
     wanted += ["pytest>=1000; python_version < '3' and extra == 'spark'"]
     monkeypatch.setattr(distributions, "requires", lambda _: wanted)
     monkeypatch.setenv("PRUNER_DISABLED", "1")

@@ -1,4 +1,4 @@
-"""What an index would cost, said before it is made, and indexes that are too large for their table."""
+"""What an index would cost, reported before it is built, and indexes that are too large for their table."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_estimate_holds_for_many_small_files(using: str, tmp_path: Path) -> 
 
 
 class Waiting(BloomFilter):
-    """Waits at each file, as for a store or for a busy machine."""
+    """Waits at each file, as for a store or on a busy machine."""
 
     def record(self, reader: Any, field: Any, options: Any) -> pa.Table:
         time.sleep(0.2)
@@ -97,7 +97,7 @@ class Waiting(BloomFilter):
 
 
 class Beginning(BloomFilter):
-    """Works at the first file alone, as what is imported then does."""
+    """Uses CPU time for the first file only, like an import at first use."""
 
     begun = False
 
@@ -124,7 +124,7 @@ def test_seconds_are_what_each_file_takes_of_a_processor(events: pruner.Table, k
 def test_a_sample_is_read_again_for_its_seconds_alone(
     events: pruner.Table, monkeypatch: pytest.MonkeyPatch, dry_run: bool, times: int
 ) -> None:
-    """What a build asks is whether the index would be too large."""
+    """A build only needs to know whether the index would be too large."""
     taken: list[int] = []
 
     def run(chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]) -> Any:

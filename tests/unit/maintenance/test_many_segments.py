@@ -1,4 +1,4 @@
-"""A metadata table of a thousand segments: planned over as it is, and after compaction."""
+"""A metadata table of a thousand segments: planned with as it is, and after compaction."""
 
 from __future__ import annotations
 

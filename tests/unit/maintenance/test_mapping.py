@@ -23,7 +23,7 @@ FILES = 20
 
 
 def column(number: int, type_name: str) -> Any:
-    """Ten values of a file: files follow each other without a gap, and without an overlap."""
+    """Ten values of a file: files follow each other without gaps or overlaps."""
     values = range(number * 10, number * 10 + 10)
     match type_name:
         case "date":
@@ -141,7 +141,7 @@ def test_overlaps_against_counting(ends: list[tuple[int, int]], at: int) -> None
 
 
 def test_slices_that_an_index_refused_are_not_drawn_as_covered(tmp_path: Any) -> None:
-    """Of letters beyond ASCII engines disagree: such a file has a record that answers nothing. Files have folders."""
+    """Engines disagree about letters beyond ASCII: such a file has a record without answers. Files are in folders."""
     for folder, city in (("k=1", "ROME"), ("k=2", "KÖLN")):
         path = write_file(tmp_path / "t" / folder / "0.parquet", city=[city], n=[1])
         os.utime(path, (1_600_000_000, 1_600_000_000))

@@ -1,4 +1,4 @@
-"""A refresh: what it reads, what it commits, what it takes up from builds that ended early, what it says."""
+"""A refresh: what it reads, what it commits, what it resumes from interrupted builds, and its messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metadata_of(table: pruner.Table) -> MetadataTable:
 
 
 def assert_sharp(table: pruner.Table, count: int) -> None:
-    """Each file has values of its own, so a value that is there keeps one file and one that is not keeps none."""
+    """Each file has values of its own, so an existing value keeps one file and any other keeps none."""
     for value in (0, 1, 2 * count - 1):
         assert [Path(uri).name for uri in table.plan(f"x = {value}").files] == [f"{value // 2:04}.parquet"]
     assert table.plan(f"x = {2 * count}").kept == 0
@@ -53,7 +53,7 @@ def assert_sharp(table: pruner.Table, count: int) -> None:
 
 
 class Stops(LocalRunner):
-    """Ends like a process that is killed, after some batches."""
+    """Ends like a killed process, after some batches."""
 
     def __init__(self, after: int) -> None:
         self._after = after
@@ -127,7 +127,7 @@ def test_what_a_build_had_finished_is_not_done_again(root: Path, monkeypatch: py
     stopped_build(table, monkeypatch, 2)
     assert table.plan("x = 0").kept == 10, "nothing is visible before the commit"
     dry = table.refresh(dry_run=True)
-    # The third batch was written, too, before the runner could hand it on.
+    # The third batch was written, too, before the runner could pass it on.
     assert (dry.indexed, dry.already, dry.resumed, dry.files) == (0, 10, 10, 0)
     stopped = len(receipts.receipts(metadata_of(table).store))
     result = table.refresh()
@@ -157,7 +157,7 @@ def test_the_rest_is_built_after_what_was_left_is_taken_up(
 def test_left_batches_are_judged_by_the_table_as_it_is_now(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the build that died and the next: an index made anew, a file overwritten, a receipt damaged."""
+    """Between the build that died and the next: an index created again, a file overwritten, a receipt damaged."""
     table = pruner.open_table(root)
     table.create_index("i", on="x", build=False)
     table.create_index("gone", on="x", build=False)
@@ -191,7 +191,7 @@ def test_left_batches_are_judged_by_the_table_as_it_is_now(
 def test_r4_a_file_that_changed_while_it_was_read_is_left_out(
     root: Path, monkeypatch: pytest.MonkeyPatch, few_of: int
 ) -> None:
-    """Same size, same modification time (trap T16): only the look afterwards shows it."""
+    """Same size, same modification time (trap T16): only the second listing shows it."""
     monkeypatch.setattr(source, "FEW_OF", few_of)
     table = pruner.open_table(root)
     table.create_index("i", on=["x", "s"], build=False)
@@ -289,7 +289,7 @@ def test_two_builds_of_the_same_leave_one_set_of_records(root: Path) -> None:
 
 
 def test_columns_that_an_index_on_all_leaves_out_are_named(tmp_path: Path) -> None:
-    """Files that disagree about a type, and types that cannot be indexed: not silently."""
+    """Files that disagree about a type, and types that cannot be indexed: both are reported."""
     for name, type_ in (("a", pa.timestamp("us")), ("b", pa.timestamp("us", "UTC"))):
         columns = {"id": [1], "at": pa.array([1], type_), "s": [{"x": 1, "l": [1]}]}
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")

@@ -1,4 +1,4 @@
-"""A table that is refreshed again and again is the very table that is indexed anew: its files, fingerprints, plans."""
+"""A table refreshed again and again equals the same table indexed from scratch: its files, fingerprints, plans."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STEPS = st.lists(
 
 
 def _put(file: Path, value: int) -> None:
-    """Put a new file, whole, under a name that may have been there."""
+    """Put a whole new file under a name that may have existed before."""
     scratch = file.parent.parent / "_scratch"
     pq.write_table(pa.table({"x": [value]}), scratch)
     scratch.replace(file)
@@ -113,7 +113,7 @@ def test_a_chain_of_refreshes_is_the_table_indexed_anew(
         for step, changes in enumerate(steps):
             for kind, which, value in changes:
                 if kind == "look":
-                    # Two snapshots follow one another then, of which the first is not stored.
+                    # Then two snapshots follow one another, and the first of them is not stored.
                     time.sleep(TICK)
                     table.plan("x = 0")
                 else:

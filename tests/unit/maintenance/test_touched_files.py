@@ -1,4 +1,4 @@
-"""Coverage survives what leaves files as they are, and `status` says why the rest is not covered."""
+"""Coverage survives changes that leave the content of files as it is, and `status` says why the rest is not covered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = 12
 
 @pytest.fixture(autouse=True, params=[64, 0], ids=["listed again", "asked for"])
 def few_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a build all files are listed, or those that it read are asked for."""
+    """After a build all files are listed again, or those that it read are checked."""
     monkeypatch.setattr(source, "FEW_OF", request.param)
 
 
@@ -74,7 +74,7 @@ def test_a_table_that_stays_open_keeps_its_coverage(root: Path) -> None:
 
 @pytest.mark.slow
 def test_other_values_in_the_same_place_are_never_believed(root: Path) -> None:
-    """Same path, size, modification time and inode, and in this file statistics that are the same, too."""
+    """Same path, size, modification time and inode, and in this file the same statistics, too."""
     file = root / "0003.parquet"
     for values in ([100, 101], [-1, 200]):
         old = file.stat()
@@ -92,7 +92,7 @@ def test_other_values_in_the_same_place_are_never_believed(root: Path) -> None:
 def test_what_a_dead_build_read_of_a_touched_file_is_read_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R4: it holds what it held, and held other values while the build that died read it."""
+    """R4: its content is the same, but was different while the build that died read it."""
     file = root / "0003.parquet"
     old, data = file.stat(), file.read_bytes()
     table = pruner.open_table(root)
@@ -112,7 +112,7 @@ def test_what_a_dead_build_read_of_a_touched_file_is_read_again(
 
 @pytest.mark.slow
 def test_r4_a_file_that_is_touched_while_it_is_read_is_left_out(root: Path) -> None:
-    """R4: plans know it again, but what was read of it may have been something else."""
+    """R4: plans recognize it, but what was read of it may have been something else."""
     table = pruner.open_table(root)
     table.create_index("late", on="x", build=False)
     file = root / "0003.parquet"
@@ -123,7 +123,7 @@ def test_r4_a_file_that_is_touched_while_it_is_read_is_left_out(root: Path) -> N
 
 
 class _Swaps(LocalRunner):
-    """Reads other values from one file than those that it had when it was listed, and dies before the commit."""
+    """Reads other values from one file than it had when it was listed, and dies before the commit."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Stores of three kinds for the tests of commits, and MinIO where it is asked for."""
+"""Stores of three kinds for the tests of commits, and MinIO if it is asked for."""
 
 from __future__ import annotations
 

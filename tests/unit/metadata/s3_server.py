@@ -1,6 +1,6 @@
-"""As much of S3 as a metadata table uses, on a local port: what the real client sends is answered for real.
+"""As much of S3 as a metadata table uses, on a local port: the real client sends real requests and gets real answers.
 
-`conditional=False` makes it one of the servers that take `If-None-Match` and overwrite all the same.
+`conditional=False` makes it one of the servers that accept `If-None-Match` and overwrite all the same.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 PAGE = 3
-"""Objects of one answer to a listing, so that tests meet several; S3 gives 1,000."""
+"""Objects per page of a listing, so that tests meet several pages; S3 gives 1,000."""
 POLL_SECONDS = 0.01
-"""How soon the server notices that it is to end; Python's own half a second is waited for after each test."""
+"""How soon the server notices that it must stop; with Python's default, each test would wait for half a second."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def parse_request(self) -> bool:
-        """Fail instead of doing anything, where that is asked for."""
+        """Fail instead of doing anything, if the test asks for that."""
         parsed = super().parse_request()
         if parsed and self.server.failure is not None:
             self.rfile.read(int(self.headers["Content-Length"] or 0))
@@ -142,11 +142,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(*, conditional: bool = True, page: int = PAGE) -> Iterator[tuple[dict[str, str], _Server]]:
-    """Serve the bucket `bucket`; gives the storage options that lead to it, and the server.
+    """Serve the bucket `bucket`; yields the storage options for it, and the server.
 
     Args:
-        conditional: whether it refuses to overwrite where it is asked to.
-        page: objects of one answer to a listing.
+        conditional: whether it refuses to overwrite if a request asks for that.
+        page: objects per page of a listing.
     """
     server = _Server(conditional, page)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)

@@ -1,4 +1,4 @@
-"""Vacuum, verify and uninstall: they take leftovers, find faults, and touch nothing else."""
+"""Vacuum, verify and uninstall: they delete leftovers, find faults, and touch nothing else."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_uninstall_leaves_no_trace(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert table.state().version == 0
     assert table.uninstall() == 0
-    # And it can be made anew.
+    # And it can be created again.
     a_table(table.store)
     assert table.verify() == []
 

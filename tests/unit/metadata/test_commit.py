@@ -1,4 +1,4 @@
-"""Commits: one winner each, nothing lost, and no change on top of what it does not know (R9)."""
+"""Commits: one winner each, nothing lost, and no change on top of an unknown state (R9)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an
 
 
 def _beside(table: MetadataTable) -> MetadataTable:
-    """Another writer at the same place, with nothing remembered."""
+    """Another writer at the same location, with nothing cached."""
     return MetadataTable.open(table.store)
 
 
@@ -89,7 +89,7 @@ def test_a_reader_finds_a_recreated_table(store: Store, commits: int) -> None:
 
 
 def test_a_commit_costs_the_same_whatever_was_committed_before() -> None:
-    """A writer among many asks about its own segments and the end of the log, not about all that the others wrote."""
+    """A writer among many checks its own segments and the end of the log, not everything that the others wrote."""
     with serve(page=1000) as (options, server), proxied(options) as (options, proxy):
         table, definition = a_table(open_store("s3://bucket/t.pruner", options))
         asked: list[Counter[str]] = []
@@ -159,7 +159,7 @@ def test_two_indexes_of_one_name(store: Store) -> None:
     table, _ = a_table(store)
     with pytest.raises(IndexDefinitionError, match="index named 'amount_idx' already"):
         add_index(table, an_index("AMOUNT_idx"))
-    # Also when the other writer was faster by a hair.
+    # Also if the other writer was only just faster.
     other = _beside(table)
     tried: list[int] = []
 
@@ -175,7 +175,7 @@ def test_two_indexes_of_one_name(store: Store) -> None:
 
 
 def test_known_wrong_t15_records_never_reach_an_index_made_anew(store: Store) -> None:
-    """T15: an index dropped and made anew under its name while an old refresh is still running."""
+    """T15: an index dropped and created again under its name while an old refresh is still running."""
     table, old = a_table(store)
     written = write_records(table, old, range(5, 9))  # the old refresh builds …
     other = _beside(table)
@@ -187,7 +187,7 @@ def test_known_wrong_t15_records_never_reach_an_index_made_anew(store: Store) ->
     state = table.state()
     assert state.segments_of(new) == ()
     assert state.definition(old.name) == new
-    # Power: the same records for the new index are taken.
+    # Control: the same records for the new index are accepted.
     fresh = write_records(table, new, range(5, 9))
     assert table.commit(lambda state: state.with_segments(fresh)).segments == fresh
 
@@ -249,7 +249,7 @@ def test_segments_that_a_vacuum_took_are_not_committed(store: Store) -> None:
 
 
 def test_segments_that_a_vacuum_may_be_taking_are_not_committed(tmp_path: Path) -> None:
-    """A vacuum that looked before the commit would delete them after it."""
+    """A vacuum that checked before the commit would delete them after it."""
     table, definition = a_table(open_store(str(tmp_path)))
     written = write_records(table, definition, range(5, 9))
     for days, taken in ((6.1, False), (5.9, True)):

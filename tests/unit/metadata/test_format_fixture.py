@@ -2,7 +2,7 @@
 them unchanged.
 
 The fixture is `cow_types_v9` of tests/support/hudi/catalog.py (without checksum files) after
-`create_index("everything", on="*")` and `create_index("fares", on=["fare", "day"])`. It is never made again.
+`create_index("everything", on="*")` and `create_index("fares", on=["fare", "day"])`. It is never regenerated.
 """
 
 from __future__ import annotations

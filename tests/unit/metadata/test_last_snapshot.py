@@ -1,4 +1,4 @@
-"""What changed since the last snapshot was stored whole lies beside it, and readers see one snapshot."""
+"""Changes since the last snapshot was stored whole are stored beside it, and readers see one snapshot."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stored_keys(root: Path) -> list[bytes]:
 
 
 def assert_nothing_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that starts from what is stored reads no footer, and sees what one sees that reads all."""
+    """A process that starts from stored data reads no footer, and sees the same as one that reads everything."""
     source = ParquetSource([str(root)])
     LastSnapshot(source, metadata_of(root)).resume()
     with monkeypatch.context() as without_reading:
@@ -164,7 +164,7 @@ def test_a_touched_file_is_known_again_by_its_changes(root: Path) -> None:
 
 
 def drop_changes(root: Path) -> None:
-    """Commit as a writer that does not know of changes: what it does not know is not in what it writes."""
+    """Commit as a writer that does not know of changes: it does not write what it does not know."""
 
     def without(state: State) -> State:
         older = msgspec.json.decode(msgspec.json.encode(state))
@@ -205,7 +205,7 @@ def test_changes_that_another_writer_dropped_are_stored_again_though_the_table_s
 def test_where_changes_are_gone_the_snapshot_before_them_is_taken(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a vacuum of a pruner that does not know of them."""
+    """As after a vacuum by a pruner that does not know of them."""
     put(root / "new.parquet", x=[100])
     opened(root).refresh()
     changes = saved_of(root).changes
@@ -230,7 +230,7 @@ def test_where_changes_are_gone_the_snapshot_before_them_is_taken(
 
 
 def refuse_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads what is stored once more, to compare with it, fails the test."""
+    """Fail the test if stored data is read again to compare with it."""
     monkeypatch.setattr(LastSnapshot, "_stored_by", lambda *_: pytest.fail("it was read once more"))
 
 
@@ -258,7 +258,7 @@ def test_what_is_stored_is_not_read_where_too_many_files_came_or_went(
     for number in range(FILE_COUNT // 8 + 2):
         (root / f"{number:02}.parquet").unlink()
     opened(root).refresh()
-    LastSnapshot(ParquetSource([str(root)]), metadata_of(root)).keep()  # of a source that has not looked
+    LastSnapshot(ParquetSource([str(root)]), metadata_of(root)).keep()  # of a source that has listed nothing
     assert_nothing_is_read_again(root, monkeypatch)
 
 

@@ -1,4 +1,4 @@
-"""Log entries: what was written comes back, and nothing else ever does (R10)."""
+"""Log entries: what was written is read back, and nothing else ever is (R10)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_no_damage_goes_unnoticed(data: st.DataObject) -> None:
         decoded, _ = log.decode(damaged, state.version, "here")
     except FormatError:
         return
-    # White space around the tokens of the envelope is all that can be added.
+    # Only white space around the tokens of the envelope can be added.
     assert decoded == state
 
 

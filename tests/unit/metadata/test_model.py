@@ -1,4 +1,4 @@
-"""Any sequence of what writers do, by several of them, leaves what a plain model says."""
+"""Any sequence of operations by several writers leaves the state that a plain model predicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITERS = st.integers(0, 2)
 
 
 class Writers(RuleBasedStateMachine):
-    """Three writers with memories of their own, against a dict from UUID to the numbers of covered slices."""
+    """Three writers with their own caches, against a dict from UUID to the numbers of covered slices."""
 
     indexes = Bundle("indexes")
     unfinished = Bundle("unfinished")

@@ -1,4 +1,4 @@
-"""Log entries of a newer pruner, or damaged ones: in one sentence, and nothing else is hindered (R10)."""
+"""Log entries of a newer pruner, or damaged ones: reported in one sentence, and nothing else is affected (R10)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.unit.metadata.samples import a_table, add_index, an_index, write_reco
 
 
 def _beside(table: MetadataTable) -> MetadataTable:
-    """Another writer at the same place, with nothing remembered."""
+    """Another writer at the same location, with nothing cached."""
     return MetadataTable.open(table.store)
 
 
 def _write_raw(table: MetadataTable, version: int, changes: dict[str, object]) -> None:
-    """Write a log entry as another version of pruner would."""
+    """Write a log entry like another version of pruner."""
     payload = msgspec.json.encode(msgspec.to_builtins(table.state()) | {"version": version} | changes)
     data = b'{"checksum":"%s","state":%s}' % (log.checksum_of(payload).encode(), payload)
     assert table.store.put_if_absent(log.entry_path(version), data)
@@ -62,7 +62,7 @@ def test_known_wrong_i4_what_is_not_known_here_is_kept_and_hinders_nobody(store:
     assert state.definition("vectors") == newer
     assert len(state.segments_of(newer)) == 1
     assert [bool(definition.why_unusable(known)) for definition in state.definitions] == [False, True, False]
-    # A broken segment of one index leaves those of the others as they were.
+    # A broken segment of one index leaves those of the others unchanged.
     broken = state.segments_of(newer)[0]
     store.delete([broken.path])
     store.put_new(broken.path, b"x" * broken.size)
@@ -86,7 +86,7 @@ def test_a_damaged_newest_entry_is_reported_and_never_stepped_over(store: Store)
             use()
     assert _contents(store) == before
     assert len(fresh.verify()) == 1
-    # What the message offers works.
+    # The remedy in the message works.
     store.delete([path])
     assert fresh.state().definitions == (definition,)
     assert fresh.verify() == []

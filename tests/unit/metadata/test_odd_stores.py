@@ -1,4 +1,4 @@
-"""Stores whose clock is an hour away, that give no e-tags, or that cannot be written to."""
+"""Stores whose clock is an hour off, that give no e-tags, or that cannot be written to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = 4
 
 
 class OddStore(FailingStore):
-    """A store whose clock is away from this machine's, and that may give no e-tags."""
+    """A store whose clock differs from this machine's, and that may give no e-tags."""
 
     def __init__(self, place: str, ahead_ns: int, *, tags: bool = True) -> None:
         super().__init__(open_store(place), -1, How.NOT_DONE)

@@ -1,4 +1,4 @@
-"""Segments that are read in parts: each part is verified, and no more is read than was asked for."""
+"""Segments that are read in parts: each part is verified, and no more is read than was requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUE_BYTES = 4_000
 
 
 class CountingStore(LocalStore):
-    """A store that counts the bytes that are read."""
+    """A store that counts the bytes read."""
 
     read = 0
 
@@ -91,7 +91,7 @@ def test_small_segments_are_read_whole(store: CountingStore) -> None:
 
 @pytest.mark.slow
 def test_i3_no_flipped_bit_is_believed(store: CountingStore, entry: SegmentEntry) -> None:
-    """Whatever byte is damaged: a column is what was written, or an error."""
+    """Whatever byte is damaged: a column is read as it was written, or raises an error."""
     path = _path(store, entry)
     sound = path.read_bytes()
     rng = np.random.default_rng(2)

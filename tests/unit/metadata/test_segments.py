@@ -1,4 +1,4 @@
-"""Segments: plain Parquet for everybody, believed by pruner only byte for byte (R10)."""
+"""Segments: plain Parquet for every reader, trusted by pruner only byte for byte (R10)."""
 
 from __future__ import annotations
 

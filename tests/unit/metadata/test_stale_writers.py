@@ -1,6 +1,6 @@
-"""Writers that start from a base which others have left behind: what those committed survives (R9).
+"""Writers that start from a base which others have superseded: the others' commits survive (R9).
 
-The first four are the scenarios of linkedin/openhouse#620, where each of them once lost a commit.
+The first four are the scenarios of linkedin/openhouse#620, each of which once lost a commit there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Change = Callable[[State], State]
 
 
 def commit_late(table: MetadataTable, change: Change, others: Callable[[], object]) -> list[int]:
-    """Commit a change while others commit between its reading and its writing; the versions that it was made from."""
+    """Commit a change while others commit between its read and its write; return the versions that it was made from."""
     bases: list[int] = []
 
     def late(state: State) -> State:
@@ -96,7 +96,7 @@ def test_two_writers_add_records_to_a_table_that_has_some(store: Store) -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("grace", [7 * 24 * 3600, 0])
 def test_a_writer_that_sleeps_through_fifty_commits_and_a_vacuum(store: Store, grace: int) -> None:
-    """What it wrote is too young for a vacuum; one without patience takes it, and the writer is told so."""
+    """Its segments are too young for a vacuum; a vacuum without grace deletes them, and the writer gets an error."""
     table, index = a_table(store)
     mine = write_records(table, index, range(5, 9))
 

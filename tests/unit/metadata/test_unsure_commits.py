@@ -1,4 +1,4 @@
-"""Commits of which the writer does not learn at once whether they stand: lost answers, and what others did since."""
+"""Commits whose writer does not learn at once whether they stand: lost answers, and what others did since."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.metadata.samples import a_table, add_index, an_index
 
 
 def test_a_commit_stands_when_a_vacuum_took_the_entry_before_it(store: Store) -> None:
-    """The writer slept between its put and its look, while others went on."""
+    """The writer slept between its put and its check, while others continued."""
 
     class Slow:
         def __init__(self) -> None:
@@ -89,7 +89,7 @@ def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version
 
 
 class Torn:
-    """A store whose next listing of a growing log shows what comes meanwhile, but for the entries of some versions."""
+    """A store whose next listing of a growing log shows concurrent entries, except those of some versions."""
 
     def __init__(self, store: Store, others: int, unseen: set[int]) -> None:
         self._store = store
@@ -116,7 +116,7 @@ class Torn:
 
 
 def test_a_listing_that_misses_the_next_entry_is_no_proof_of_a_gap(store: Store) -> None:
-    """Two others commit while the folder is listed, which then shows the second of them alone."""
+    """Two others commit while the folder is listed; the listing shows only the second of them."""
     a_table(store)
     torn: Any = Torn(store, others=2, unseen={4})
     assert add_index(MetadataTable.open(torn), an_index("mine")).version == 3
@@ -136,7 +136,7 @@ def test_a_listing_of_two_moments_is_no_proof_that_the_entry_before_is_anothers(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("unseen", [{2}, {2, 3}])
 def test_a_listing_with_a_gap_is_no_damage(store: Store, unseen: set[int]) -> None:
-    """`verify` reads a log to which others add meanwhile."""
+    """`verify` reads a log to which others are adding."""
     a_table(store)
     torn: Any = Torn(store, others=5, unseen=unseen)
     torn._grows = True
@@ -147,7 +147,7 @@ def test_a_listing_with_a_gap_is_no_damage(store: Store, unseen: set[int]) -> No
 def test_a_first_entry_put_again_behind_the_log_is_no_proof_of_failure(store: Store, repeated: bool) -> None:
     """The first entry is put twice, to check the store.
 
-    The writer slept between the two. Others had read the first one meanwhile, committed on top of it and removed it;
+    The writer slept between the two puts. Meanwhile others read the first one, committed on top of it and removed it;
     and the network may deliver the second request twice.
     """
 
@@ -175,7 +175,7 @@ def test_a_first_entry_put_again_behind_the_log_is_no_proof_of_failure(store: St
 
 
 def test_a_successor_proves_a_commit(store: Store) -> None:
-    """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
+    """Between our put and our check another writer commits on top of us: that is success, not a conflict."""
 
     class Busy:
         def __init__(self) -> None:

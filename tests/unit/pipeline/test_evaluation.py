@@ -1,4 +1,4 @@
-"""Evaluation of indexed expressions: which engines agree about a value, and statements that serve slice after slice."""
+"""Evaluation of indexed expressions: which engines agree on a value, and statements reused for slice after slice."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_database_that_ended_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_domain_is_asked_for_at_every_node() -> None:
-    """`upper` is of ASCII alone, whatever stands above and below it."""
+    """The domain of `upper` is ASCII alone, whatever is above and below it."""
     for text in ("length(upper(@s))", "left(upper(@s), 1)", "upper(trim(@s))", "md5(upper(@s))"):
         assert made(text, "abc").agreed == EVERYONE
         assert made(text, "straße") == Evaluated(None, ())

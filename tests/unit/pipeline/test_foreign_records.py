@@ -1,4 +1,4 @@
-"""Index types of other distributions that record what no segment can hold: their slices stay uncovered, and say why."""
+"""Index types of other distributions whose records no segment can hold: their slices stay uncovered, with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log files as they are made of blocks, rows of Avro blocks as they are stored, and slices as the union of both."""
+"""Log files as sequences of blocks, rows of Avro blocks as they are stored, and slices as the union of both."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_all_blocks_of_a_file_count_each_version_of_a_row(tmp_path: Path):
 
 @pytest.mark.parametrize("instants", [None, "", f"{T1} {T1}"])
 def test_unfinished_blocks_make_the_slice_unknown(tmp_path: Path, instants: str | None):
-    """R4: also where it is not known which instants have completed."""
+    """R4: also if it is unknown which instants have completed."""
     log = write_log(tmp_path, data_block(X, [{"x": 1}]), data_block(X, [{"x": 2}], T2))
     with pytest.raises(ValueError, match="has not completed"):
         log_rows([log[0]], log[1], instants, {})
@@ -332,7 +332,7 @@ def test_a_column_that_a_partial_update_leaves_out(tmp_path: Path, absent_is_nul
 
 
 def test_old_dates_of_log_rows_leave_the_calendar_open(tmp_path: Path):
-    """S17: the base file says its calendar, and does not speak for the log rows."""
+    """S17: the base file states its calendar, which says nothing about the log rows."""
     days = pa.table({"d": pa.array([date(2020, 1, 1)])})
     base = days.replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
     old = data_block([("d", {"type": "int", "logicalType": "date"})], [{"d": date(1500, 1, 1)}])
@@ -347,7 +347,7 @@ def test_old_dates_of_log_rows_leave_the_calendar_open(tmp_path: Path):
 def test_s17_one_file_in_the_legacy_calendar_makes_bounds_of_all_unknown(
     tmp_path: Path, mark: dict[str, str], as_block: bool
 ):
-    """Spark shifts its values by days, whatever the session says; those of the other files it reads unchanged."""
+    """Spark shifts its values by days, whatever the session says; it reads those of the other files unchanged."""
     legacy = pa.table({"d": pa.array([date(1500, 1, 1)])}).replace_schema_metadata(mark)
     recent = pa.table({"d": pa.array([date(2020, 1, 1)])})
     if as_block:

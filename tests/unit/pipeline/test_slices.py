@@ -139,7 +139,7 @@ def test_workers_and_threads_give_the_same_records(
 
 
 def test_a_request_arrives_in_another_process_as_it_was_sent(tmp_path: Path) -> None:
-    """Fields of a Parquet table know the types of their files, which JSON by itself has no form for."""
+    """Fields of a Parquet table know the types of their files, for which JSON itself has no form."""
     schema = write_table(tmp_path / "t", 2).snapshot().schema
     fields = [schema.find(("x",)), schema.find(("s",))]
     assert [field.parquet is not None for field in fields] == [True, True]
@@ -190,7 +190,7 @@ def test_an_index_type_that_fails_does_not_fail_the_others(tmp_path: Path) -> No
 
 
 class _Tables:
-    """An index type with several records of a slice, as a package of somebody else may have it."""
+    """An index type with several records per slice, as another package may define it."""
 
     name = "tables"
     partition = "tables"
@@ -206,7 +206,7 @@ class _Tables:
         return pa.Table.from_arrays([pa.concat_arrays(list(reader.batches(leaf)))], names=["value"])
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Nothing asks for it here."""
+        """Not called here."""
         raise NotImplementedError
 
 
@@ -227,7 +227,7 @@ def test_the_kernel_answers_each_request(tmp_path: Path) -> None:
 
 
 def test_remote_files_are_read_by_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Larger than the tail that is read first, so that several ranges are asked for."""
+    """Larger than the tail that is read first, so that several ranges are requested."""
     path = tmp_path / "a.parquet"
     rng = np.random.default_rng(1)
     numbers = rng.normal(size=50_000)
@@ -269,7 +269,7 @@ def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
 def test_a_file_that_kills_its_worker_is_named_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader of one file is killed as by the kernel's out-of-memory killer, each time it is tried."""
+    """The reader of one file is killed, as by the kernel's out-of-memory killer, each time it is tried."""
     write_table(tmp_path / "t", 4)
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal\n"

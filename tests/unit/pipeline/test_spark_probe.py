@@ -1,4 +1,4 @@
-"""What the probe says on an executor; run here, where everything is installed."""
+"""The report of the probe on an executor; run here, where everything is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers from metadata: what is proved, what is left to be read, and why, on tables made for each proof."""
+"""Answers from metadata: what is proved, what still has to be read, and why, on tables made for each proof."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_extremes_need_no_file_that_cannot_hold_a_better_one(days: pruner.Table)
     assert days.plan("true").max("x").value == 59
     assert days.plan("true").min("day").value == datetime.date(2024, 1, 1)
     assert days.plan("day < '2024-01-03'").max("day").value == datetime.date(2024, 1, 2)
-    # The file that the condition cuts holds less than another that matches as a whole.
+    # The file that matches in part holds less than another that matches as a whole.
     answer = days.plan("x >= 15").max("x")
     assert (answer.value, answer.exact) == (59, True)
     assert _rest(days.plan("x >= 15").min("x")) == ["day=2024-01-01/part-1.parquet"]
@@ -112,7 +112,7 @@ def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
     assert plan.count("x").value == 7
     assert plan.count("n").value == 5
     assert plan.min("x").value == -1.0
-    # NaN is the greatest in DuckDB, and is not recorded; the greatest of the last file is one of two zeros.
+    # NaN is the greatest value in DuckDB, and is not recorded; the greatest of the last file is one of two zeros.
     assert _rest(plan.max("x")) == ["b.parquet"]
     assert plan.max("n").value == 8
     assert _rest(table.plan("n > 0", semantics=SEMANTICS).count()) == ["b.parquet"]
@@ -219,7 +219,7 @@ def test_extremes_are_known_by_group_where_files_have_one_value(tmp_path: Path) 
     assert [names(rest.snapshot)[each] for each in rest.ordinals] == ["d.parquet"]
     proved = {row["value"]: list(row.values())[1:] for row in answer.proved.to_pylist()}
     assert proved == {"x": [5, 8, 1, 5], "y": [2, 4, 4, 2], None: [2, 6, 5, 2], "z": [2, 30, 3, 2]}
-    # Of a file whose rows match in part no extreme is known.
+    # The extremes of a file whose rows match in part are unknown.
     answer, _ = table.plan("v > 2").grouped("g", calls)
     assert _rest(answer) == ["a.parquet", "d.parquet"]
     assert _rest(table.plan("v > 2").grouped("g", [("min", "v")])[0]) == ["a.parquet", "d.parquet"]
@@ -247,7 +247,7 @@ def test_answers_are_about_what_an_engine_lists(days: pruner.Table) -> None:
 
 
 def test_a_value_in_a_path_is_that_of_the_rows_where_files_have_it_as_well(tmp_path: Path) -> None:
-    """Engines show the one or the other: only where both are the same it is the value of every row."""
+    """Engines show the one or the other: it is the value of every row only if both are equal."""
     for name, values in (("g=1/a", [1, 1]), ("g=2/b", [1, 2]), ("g=3/c", [4, 4]), ("g=5/d", [5, None])):
         path = tmp_path / f"{name}.parquet"
         path.parent.mkdir()
@@ -288,16 +288,16 @@ def test_rows_are_counted_by_several_columns(tmp_path: Path) -> None:
     assert rest.kept == 0
     assert found == sorted(map(repr, wanted))
     assert plan.grouped(["city", "day"], [("count", None), ("count", None)])[1].kept == 0
-    # Of two columns with several values each, it is not known which stand together.
+    # For two columns with several values each, it is unknown which values occur together.
     table.create_index("others", on="other", using="bitmap")
     plan = table.plan("true")
     answer, rest = plan.grouped(["city", "other"], [("count", None)])
     assert rest.kept == 3 - len({"c"} & {row["value"] for row in answer.proved.to_pylist()})
-    # An extreme of some rows of a file is not known.
+    # An extreme of some rows of a file is unknown.
     answer, rest = plan.grouped(["day", "city"], [("max", "n")])
     assert rest.kept == 3
     assert plan.grouped(["day", "n"], [("max", "n"), ("count", "n")])[1].kept == 0
-    # Nor whose rows match that do not all match.
+    # So are the groups of matching rows if not all rows match.
     assert table.plan("other = 'x'").grouped(["day", "city"], [("count", None)])[1].kept == 3
 
 
@@ -314,7 +314,7 @@ def test_extremes_of_texts_are_known_by_a_bitmap(tmp_path: Path) -> None:
     least, greatest = plan.min("s"), plan.max("s")
     assert (least.value, list(least.rest)) == ("a", [])
     assert (greatest.value, list(greatest.rest)) == ("f", [])
-    # Where some rows match, those of which the bitmap tells by the condition.
+    # If only some rows match, the extremes of those that the bitmap finds by the condition.
     some = table.plan("s > 'b' AND s < 'e'")
     assert (some.min("s").value, some.max("s").value) == ("c", "d")
     assert some.min("s").exact
@@ -333,19 +333,19 @@ def test_an_extreme_that_is_no_value_is_in_few_files(tmp_path: Path) -> None:
     table = pruner.open_table(str(root))
     table.create_index("all", on="*")
     plan = table.plan("true")
-    # Files with an equal bound, in which the value may be as well, stay.
+    # Files with an equal bound stay, as the value may be in them as well.
     for column, least, greatest in (("amount", [0, 1], [2, 3]), ("long", [0], [3])):
         answers = plan.min(column), plan.max(column)
         assert [each.value for each in answers] == [None, None]
         assert [each.rest.tolist() for each in answers] == [least, greatest]
-    # Not by rows of which it is not known that they match.
+    # Not by rows that are not known to match.
     assert table.plan("n >= 0").max("amount").rest.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float32(), pa.struct([("f", pa.float64())])], ids=str)
 def test_s1_rows_with_nan_are_counted_whatever_index_there_is(tmp_path: Path, type_: pa.DataType) -> None:
-    """Files leave NaN out of their statistics, by which DuckDB leaves out rows: 596 of 3,554 were counted."""
+    """Files leave NaN out of their statistics, by which DuckDB skips rows: 596 of 3,554 were counted."""
     root = tmp_path / "t"
     root.mkdir()
     numbers = [[1.0, math.nan], [2.0, 3.0], [math.nan, math.nan], [70.0, None]]
@@ -374,7 +374,7 @@ def test_s1_rows_with_nan_are_counted_whatever_index_there_is(tmp_path: Path, ty
 def test_a_large_index_is_read_whole_only_where_it_can_tell_the_values_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each statement read it once more, and DuckDB the column as well: 370 ms instead of 115."""
+    """Each statement read it again, and DuckDB read the column as well: 370 ms instead of 115."""
     reads: list[bool] = []
     read_whole = WholeIndex.__call__
 
@@ -392,14 +392,14 @@ def test_a_large_index_is_read_whole_only_where_it_can_tell_the_values_of_rows(
     table = pruner.open_table(str(root))
     table.create_index("x", on="x", using="bitmap")
     table.create_index("ok", on="ok")
-    # Not where another column leaves open which rows match.
+    # Not if another column leaves open which rows match.
     assert table.plan("x > 1 AND ok").max("x").value is None
     assert table.plan("ok").count_by("x").value == {}
     assert reads == []
     assert table.plan("x > 4").count_by("x").value == {5: 8, 10: 1, 11: 1, 12: 1, 13: 1}
     assert table.plan("true").max("x").value == 13
     assert len(reads) == 2
-    # Nor again where it has more values than anybody counts by.
+    # Nor again if it has more values than the limit on groups.
     monkeypatch.setattr(kept_slices, "MOST_GROUPS", 5)
     monkeypatch.setattr(answering, "MOST_GROUPS", 5)
     for _ in range(3):

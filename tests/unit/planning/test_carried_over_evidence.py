@@ -1,4 +1,4 @@
-"""What was loaded for one snapshot serves the next one: plans are those of a process that opens the table then."""
+"""What was loaded for one snapshot serves the next one: plans equal those of a process that opens the table then."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ QUESTIONS = [
 
 
 def write(root: Path, path: str, x: int | None, y: float) -> None:
-    """Write as an engine does: whole, by a rename."""
+    """Write like an engine: whole, by a rename."""
     target, scratch = root / path, root.parent / "scratch.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"x": pa.array([x], pa.int64()), "y": [y]}), scratch)
@@ -69,7 +69,7 @@ def opened(root: Path, mode: str) -> pruner.Table:
 
 
 def look(table: pruner.Table) -> None:
-    """Look until every folder is settled, so that the next look follows changes."""
+    """List until every folder is settled, so that the next listing follows changes."""
     for _ in range(3):
         table.snapshot()
         time.sleep(TICK)
@@ -81,7 +81,7 @@ def plans(table: pruner.Table) -> dict[str, list[str]]:
 
 @contextmanager
 def loads() -> Iterator[list[str]]:
-    """Notes each index that is loaded for a field and all slices; for a few of them no schemas are at hand."""
+    """Notes each index that is loaded for a field and all slices; a load for a few of them has no schemas at hand."""
     noted: list[str] = []
     load = IndexLoader.sources
 
@@ -118,7 +118,7 @@ def change(root: Path, random: Random) -> None:
 
 
 def matching(root: Path) -> dict[str, set[str]]:
-    """The files with a row for each question, as DuckDB finds them where it can leave nothing out."""
+    """The files with a row for each question, as DuckDB finds them when it can skip nothing."""
     files = f"read_parquet('{root}/*/*.parquet', hive_partitioning = true, filename = true)"
     asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in QUESTIONS)
     found = duckdb.connect().execute(f"SELECT filename, {asked} FROM {files} GROUP BY filename").fetchall()
@@ -161,7 +161,7 @@ def test_plans_after_changes_are_those_of_a_new_process(
             assert found == plans(pruner.open_table(root)), seed
             assert_no_row_is_lost(root, found, seed)
             if random.randrange(3) == 0:
-                # Of another process: this one finds the state when it looks.
+                # By another process: this one finds the new state at its next check.
                 refreshed += 1
                 pruner.open_table(root).refresh()
                 with loads() as noted:
@@ -171,7 +171,7 @@ def test_plans_after_changes_are_those_of_a_new_process(
                 assert_no_row_is_lost(root, found, seed)
                 if random.randrange(2):
                     look(table)
-    # A file that comes first in the order of schemas or folders makes a look at all files.
+    # A file that comes first in the order of schemas or folders causes a listing of all files.
     assert reloaded <= rounds * 2 // 3, (reloaded, rounds)
     assert reloaded_after_refresh <= refreshed // 2, (reloaded_after_refresh, refreshed)
 
@@ -192,7 +192,7 @@ def test_nothing_is_loaded_for_a_few_new_files(tmp_path: Path) -> None:
         assert noted == []
         assert (plan.kept, plan.total) == (2 + number, 13 + number)
         assert [step.uncovered for step in plan.steps] == [1 + number]
-    # By this process or another one, records come for the new files alone.
+    # By this process or another one, records are added for the new files alone.
     pruner.open_table(root).refresh()
     with loads() as noted:
         plan = table.plan("x = 3")
@@ -294,7 +294,7 @@ def test_what_came_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_state_that_is_read_after_the_listing_may_know_files_that_come_then(tmp_path: Path) -> None:
-    """Another process indexes a file between our listing and our look at the log: it is covered when we see it."""
+    """Another process indexes a file between our listing and our read of the log: it is covered when we see it."""
     root = tmp_path / "t"
     tree(root)
     table = opened(root, "immutable")
@@ -340,7 +340,7 @@ def test_masks_move_as_the_slices_do() -> None:
         both = SnapshotDelta(first.then(second), len(there))
         mask = np.array([bool(random.randrange(2)) for _ in there])
         known = dict(zip(there, mask.tolist(), strict=True))
-        # What went and came again in two steps is new.
+        # What was removed and added again in two steps is new.
         lasting = set(there) & set(between)
         expected = [known[each] if each in lasting else True for each in here]
         assert both.here(mask).tolist() == expected

@@ -1,4 +1,4 @@
-"""What no index may cover is kept, whatever is known of it (rule R4)."""
+"""What no index may cover is kept, whatever is known about it (rule R4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.parquet.tables import write_file
 
 
 def test_a_slice_with_a_running_write_stays_whatever_its_partition(tmp_path: Path) -> None:
-    """What the write brings is not known before it completes, so that not even the partition's value excludes it."""
+    """The content of the write is unknown until it completes, so not even the partition's value excludes it."""
     made = SyntheticTable(tmp_path / "table", merge_on_read=True)
     made.insert(["city=a", "city=b", "city=c"])
     table = pruner.open_table(str(made.root))
@@ -24,7 +24,7 @@ def kept_partitions(table: pruner.Table) -> list[str]:
 
 
 def test_a_damaged_index_is_reported_as_such_and_never_as_none(tmp_path: Path) -> None:
-    """Who reads that there is no index makes a second one; the damage and what to do are said instead."""
+    """A user told that there is no index would create a second one; the damage and its remedy are reported instead."""
     root = tmp_path / "t"
     write_file(root / "a.parquet", x=[1, 2])
     pruner.open_table(root).create_index("i", on="x")

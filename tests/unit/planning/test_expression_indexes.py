@@ -1,4 +1,4 @@
-"""Indexes over expressions: what they keep, whom they answer, and what is refused."""
+"""Indexes over expressions: what they keep, which engines they serve, and what is refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def files_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[pa.DataType]
 
 @pytest.fixture
 def hourly(files_of: Callable[[pa.DataType], Path], tmp_path: Path) -> pruner.Table:
-    """A file for each of 48 hours, as RFC-63 has them."""
+    """A file for each of 48 hours, as in RFC-63."""
     return pruner.open_table(shutil.copytree(files_of(WALL), tmp_path / "t"))
 
 
@@ -127,7 +127,7 @@ def test_spark_is_answered_by_the_same_index(instants: pruner.Table) -> None:
 
 @pytest.mark.slow
 def test_an_engine_that_was_not_compared_is_never_answered(hourly: pruner.Table) -> None:
-    """Trap I5: DuckDB counts the days of the week from Sunday 0, and nobody else was asked about it."""
+    """Trap I5: DuckDB counts the days of the week from Sunday 0, and no other engine was compared."""
     hourly.create_index("weekday", on="dayofweek(ts)", using="bitmap")
     assert hourly.plan("weekday = 6", semantics=Semantics(zone="UTC")).kept == 24
     by_name = hourly.plan("weekday = 6", semantics=Semantics(engine="trino", zone="UTC"))
@@ -136,7 +136,7 @@ def test_an_engine_that_was_not_compared_is_never_answered(hourly: pruner.Table)
 
 @pytest.mark.slow
 def test_another_zone_is_never_answered(instants: pruner.Table) -> None:
-    """Traps S13, I5: the hour of an instant is another one in New York."""
+    """Traps S13, I5: the hour of an instant differs in New York."""
     instants.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     predicate = "strftime(ts, '%H') = '12'"
     for zone in ("UTC", "Etc/UTC", "+00:00"):
@@ -164,7 +164,7 @@ def test_an_engine_that_rounds_moments_is_never_answered(hourly: pruner.Table) -
 
 
 def test_a_pattern_is_not_taken_for_ordered(tmp_path: Path) -> None:
-    """Trap L6: Hudi takes 'MM/dd/yyyy' for ordered, so that a range of days over New Year loses files."""
+    """Trap L6: Hudi treats 'MM/dd/yyyy' as ordered, so that a range of days over New Year loses files."""
     write(tmp_path / "t", 24 * 91)  # 2022-12-31
     write(tmp_path / "t", 24 * 92)  # 2023-01-01
     table = pruner.open_table(tmp_path / "t")
@@ -176,7 +176,7 @@ def test_a_pattern_is_not_taken_for_ordered(tmp_path: Path) -> None:
 
 
 def test_values_outside_the_agreed_domain_keep_their_file(tmp_path: Path) -> None:
-    """Traps L7, I5: engines write ß in capitals in different ways."""
+    """Traps L7, I5: engines uppercase ß in different ways."""
     write(tmp_path / "t", 0)
     write(tmp_path / "t", 1, city=["straße", "x", "y", "z"])
     write(tmp_path / "t", 2)
@@ -189,7 +189,7 @@ def test_values_outside_the_agreed_domain_keep_their_file(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_the_domain_is_checked_at_every_node(tmp_path: Path) -> None:
-    """The sum fits and what is added does not; the date fits and the moment it is of does not."""
+    """The difference is in range, but the sum inside it is not."""
     write(tmp_path / "t", 0, big=pa.array([2**31 - 1, 0, 0, 0], pa.int32()))
     write(tmp_path / "t", 1, big=pa.array([5, 0, 0, 0], pa.int32()))
     write(tmp_path / "t", 2, big=pa.array([6, 0, 0, 0], pa.int32()))
@@ -207,7 +207,7 @@ def test_the_domain_is_checked_at_every_node(tmp_path: Path) -> None:
     [datetime.datetime(1582, 10, 4, 12), datetime.datetime(1899, 12, 31, 23, 59, 59, 999999)],
 )
 def test_moments_before_1900_keep_their_file(tmp_path: Path, moment: datetime.datetime) -> None:
-    """Trap S17: engines and writers have two calendars for them."""
+    """Trap S17: engines and writers use two calendars for them."""
     write(tmp_path / "t", 0)
     write(tmp_path / "t", 1, ts=pa.array([moment] * 4, pa.timestamp("us")))
     table = pruner.open_table(tmp_path / "t")
@@ -249,7 +249,7 @@ def test_periodic_functions_are_answered_and_never_as_ordered(hourly: pruner.Tab
 def test_an_index_over_an_expression_and_statistics_of_its_column_serve_together(
     hourly: pruner.Table,
 ) -> None:
-    """Neither makes the other weaker, whatever stands around: each says the same of every row."""
+    """Neither weakens the other, whatever the context: each says the same of every row."""
     hourly.create_index("stats", on="id")
     hourly.create_index("sums", on="id + 1", using="bitmap", where=None, build=False)
     assert hours(hourly.plan("id + 1 = 5")) == [1], "the index is not built, the statistics answer"
@@ -318,7 +318,7 @@ def test_what_is_recorded_follows_the_table(hourly: pruner.Table, tmp_path: Path
 def test_a_definition_of_another_registry_is_not_used(
     hourly: pruner.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule R10: a function that changed means something else than what was recorded."""
+    """Rule R10: a function that changed no longer means what was recorded."""
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     monkeypatch.setattr("pruner.indexes.columns.reading.last_change", lambda _: 3)
     monkeypatch.setattr("pruner.maintenance.expressions.last_change", lambda _: 3)
@@ -363,7 +363,7 @@ def test_an_index_is_over_one_expression(hourly: pruner.Table) -> None:
 
 @pytest.mark.slow
 def test_definitions_can_be_read_by_a_pruner_that_does_not_know_expressions(hourly: pruner.Table) -> None:
-    """The path of the values begins with an empty name, which no column of a table has."""
+    """The path of the values begins with an empty name, which no table column has."""
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     [definition] = hourly.indexes()
     assert [field.path for field in definition.fields] == [("", "format(ts, '%H')")]

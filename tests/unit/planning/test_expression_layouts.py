@@ -1,4 +1,4 @@
-"""RFC-63's use cases: files by the hour, partitions that evolve, roots that lie apart, partition values as an index."""
+"""RFC-63's use cases: files by the hour, partitions that evolve, separate roots, partition values as an index."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def _of_day(hours: Iterable[int], *wanted: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
-    """744 files of an hour each; the first half of the month lies in one folder, the rest in one for each day.
+    """744 files of an hour each; the first half of the month is in one folder, the rest in one folder for each day.
 
-    The folders say nothing that every file has: the table's partitions evolved. Groups of slices have records, too.
+    The folders say nothing that applies to every file: the table's partitions evolved. Groups of slices have records,
+    too.
     """
     root = tmp_path_factory.mktemp("month") / "events"
     for hour in range(DAYS * HOURS_A_DAY):
@@ -78,7 +79,7 @@ def test_queries_of_duckdb_count_the_same_rows(month: pruner.Table) -> None:
 
 @pytest.mark.load
 def test_groups_of_slices_know_expressions(month: pruner.Table) -> None:
-    """`partition_stats` of an expression: neighbouring slices are asked first."""
+    """`partition_stats` of an expression: neighboring slices are checked first."""
     stored = {path.name for path in Path(month.index_uri).iterdir()}
     assert stored >= {"func_index_datestr", "func_index_hour_idx", "partition_stats"}
     assert month.verify() == []
@@ -98,10 +99,10 @@ def test_roots_with_random_prefixes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_partition_value_and_an_expression_over_the_column_that_it_was_made_of(tmp_path: Path) -> None:
-    """What RFC-63 calls viewing the partition as an index: files that were put elsewhere are found as well."""
+    """What RFC-63 calls viewing the partition as an index: files that are stored elsewhere are found as well."""
     for hour in range(72):
         day = OCTOBER + datetime.timedelta(hours=hour)
-        late = hour == 30  # arrived a day late, and lies in the folder of that day
+        late = hour == 30  # arrived a day late, and is in the folder of that day
         folder = f"day={day + datetime.timedelta(days=late):%Y-%m-%d}"
         _write(tmp_path / "t" / folder / f"base-{hour}.parquet", hour)
     table = pruner.open_table(tmp_path / "t")

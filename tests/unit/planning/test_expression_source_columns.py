@@ -1,4 +1,4 @@
-"""Indexes over functions that never fall answer conditions on their source column, which has no index of its own."""
+"""Indexes over non-decreasing functions answer conditions on their source column, which has no index of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _write(root: Path, number: int, columns: dict[str, Any]) -> None:
 
 @pytest.fixture
 def daily(tmp_path: Path) -> pruner.Table:
-    """Two files a day for six days: of its first and of its second half."""
+    """Two files a day for six days: of its first half and of its second half."""
     for number in range(DAYS * PER_DAY):
         start = FIRST + datetime.timedelta(hours=12 * number)
         moments = [start + datetime.timedelta(hours=3 * step) for step in range(4)]
@@ -72,7 +72,7 @@ def test_a_range_of_the_column_asks_the_index_over_its_day(
 
 
 def test_functions_of_the_column_ask_it_as_well(daily: pruner.Table) -> None:
-    """`year(ts)` leaves a range of `ts`, and that a range of days."""
+    """`year(ts)` implies a range of `ts`, and that a range of days."""
     daily.create_index("day_idx", on="ts::DATE", using="bitmap")
     assert kept(daily, "month(ts) = 5") == [6, 7, 8, 9, 10, 11]
     assert kept(daily, "date_trunc('day', ts) = TIMESTAMP '2024-05-01'") == [6, 7]
@@ -98,7 +98,7 @@ def test_integers_and_text(daily: pruner.Table) -> None:
     "expression", ["strftime(ts, '%m/%d/%Y')", "hour(ts)", "month(ts)", "strftime(ts, '%Y-%d')"]
 )
 def test_l6_functions_that_fall_are_never_asked(daily: pruner.Table, expression: str) -> None:
-    """L6, L8: text of a month first is in no order of the moments, nor is a part that comes again."""
+    """L6, L8: text with the month first is not ordered like the moments, nor is a part that recurs."""
     daily.create_index("i", on=expression, using="bitmap")
     assert len(kept(daily, "ts < TIMESTAMP '2024-04-29'")) == DAYS * PER_DAY
 
@@ -115,7 +115,7 @@ def test_l7_nor_are_those_that_turn_round(daily: pruner.Table, expression: str) 
 
 
 def test_the_zone_of_the_session_does_not_matter(tmp_path: Path) -> None:
-    """The engine computes no date: only the constants come by its zone."""
+    """The engine computes no date: only the constants depend on its zone."""
     for number in range(DAYS):
         moment = FIRST.replace(tzinfo=datetime.UTC) + datetime.timedelta(days=number)
         _write(tmp_path / "t", number, {"ts": pa.array([moment] * 3, pa.timestamp("us", "UTC"))})
@@ -136,7 +136,7 @@ def test_s18_engines_that_round_the_column_are_not_answered(daily: pruner.Table)
 
 
 def test_files_outside_the_domain_stay(daily: pruner.Table, tmp_path: Path) -> None:
-    """S17: of moments before 1900 nothing was recorded."""
+    """S17: nothing was recorded of moments before 1900."""
     old = [datetime.datetime(1850, 1, 1), datetime.datetime(2030, 1, 1)]
     _write(tmp_path / "t", 12, {"ts": pa.array(old, pa.timestamp("us"))})
     daily.create_index("day_idx", on="ts::DATE")
@@ -159,7 +159,7 @@ COLUMNS = {"ts_s": "s", "ts_ms": "ms", "ts_us": "us", "ts_ns": "ns"}
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
-    """Files of narrow ranges, each with some NULLs, and indexes over functions that never fall alone."""
+    """Files of narrow ranges, each with some NULLs, and only indexes over non-decreasing functions."""
     root = tmp_path_factory.mktemp("sources") / "t"
     tape = random.Random(7)
     for number in range(FILES):
@@ -257,7 +257,7 @@ def test_no_row_is_lost(mixed: pruner.Table, zone: str) -> None:
 def test_found_results_that_cannot_be_recorded_prove_nothing(
     tmp_path: Path, expression: str, using: str
 ) -> None:
-    """No recorded sum is 2 + 2^63 - 1, as a file with the 2 has no record; it was left out."""
+    """No recorded sum is 2 + 2^63 - 1, as a file with the 2 has no record; the file was wrongly dropped."""
     for number, value in enumerate((2, -5, -(2**63))):
         _write(tmp_path / "t", number, {"big": pa.array([value], pa.int64())})
     table = pruner.open_table(tmp_path / "t")

@@ -38,7 +38,7 @@ def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
     # Ties stay, and so does what may come before all values.
     assert plan.top("k", 1, descending=True).kept == len([n for n in range(100) if n % 7 == 6 and n != 3])
     assert "part-003.parquet" in {Path(f).name for f in plan.top("k", 1, nulls_first=True).files}
-    # A condition may leave nothing of the last files.
+    # A condition may exclude all rows of the last files.
     other = table.plan("k = 1")
     assert {Path(file).name for file in other.top("ts", 60, descending=True).files} == {
         "part-092.parquet",
@@ -48,7 +48,7 @@ def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
 
 
 def test_instants_of_int96_are_first_rows_where_they_are_read_as_such(tmp_path: Path) -> None:
-    """Spark reads them as instants, without what is below microseconds; they are known to the microsecond only."""
+    """Spark reads them as instants, truncated to microseconds; they are known to the microsecond only."""
     for number in range(4):
         moments = pa.array([number * 10_000 + 1_999, number * 10_000 + 7_001], pa.timestamp("ns"))
         path = tmp_path / f"part-{number}.parquet"
@@ -160,7 +160,7 @@ def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
     assert left("h", 1) == "cd"
     assert left("h", 4) == "bcd"  # of `q`, three rows of `d` have a value
     assert left("h", 5) == "abcd"
-    # Without a bitmap nothing is known of the values of `g` but in one file.
+    # Without a bitmap nothing is known about the values of `g` except in one file.
     assert left("g", 1) == "abcd"
     table.create_index("groups", on="g", using="bitmap")
     assert plan.kept == 4
@@ -168,7 +168,7 @@ def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
     assert left("g", 2) == "abcd"
     assert left("g", 1, descending=False) == "ad"
     assert left("g", 1, descending=False, nulls_first=True) == "abd"
-    # Of rows that match in part, no more is known than that they may not be those of a value.
+    # Of rows that match in part, it is only known that they may not be those of a value.
     assert left("g", 1, where="x < 9") == "abc"
 
 
@@ -195,10 +195,10 @@ def test_the_first_rows_of_each_combination_of_values_are_in_few_files(tmp_path:
     assert left("h", "g", rows=2) == "bcd"
     assert left("h", "g", rows=3) == "abcd"
     assert left("h", "g", rows=5) == "abcde"
-    # Of `c` and `d`, the rows that do not match may be the ones of a value.
+    # In `c` and `d`, the rows that do not match may be those of a value.
     assert left("h", "g", where="x < 9") == "abcde"
     table.create_index("numbers", on="i", using="bitmap")
-    assert left("g", "i") == "abcd"  # which of the values of two columns come together is not known
+    assert left("g", "i") == "abcd"  # which values of two columns occur together is unknown
     assert left("g", "i", "h") == "abcd"
 
 
@@ -229,7 +229,7 @@ def test_the_first_values_are_in_few_files(tmp_path: Path) -> None:
     assert left(3, descending=True) == "ce"
     assert left(1, descending=True, nulls_first=True) == "cde"
     assert left(2, nulls_first=True) == "abcd"
-    assert left(1, where="x <> 1") == "ab"  # which of the first file's rows match is not known
+    assert left(1, where="x <> 1") == "ab"  # which of the first file's rows match is unknown
     assert left(1, "f", where="x < 9 OR x IS NULL", descending=True) == "bde"  # NaN
     assert left(1, "f", where="x >= 3") == "bce"
     assert left(1, "f") == "abc"  # there are two zeros

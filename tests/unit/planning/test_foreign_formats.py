@@ -1,4 +1,4 @@
-"""Table formats of other distributions whose code fails: one sentence, or plans without what failed."""
+"""Table formats of other distributions whose code fails: one sentence, or plans without the part that failed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _name(root: Path, *files: str) -> None:
 
 @pytest.fixture
 def opened(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
-    """Opens the table after other code was added to its format."""
+    """Opens the table after code was added to its format."""
     load_plugin.cache_clear()
     may_be_registered.cache_clear()
 

@@ -1,4 +1,4 @@
-"""When a plan looks at the table: always after it was asked, and once for all that wait meanwhile."""
+"""When a plan lists the table: always after it was requested, and once for all that wait meanwhile."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pruner
 from tests.support.running.patience import PATIENCE
 
 WAITING = 6
-"""Threads that ask while another one looks."""
+"""Threads that ask for a plan while another one lists the table."""
 
 
 class SlowLooks:
-    """Lets a test hold up the looks at a table, and counts them."""
+    """Lets a test hold up the listings of a table, and counts them."""
 
     def __init__(self, table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
         source = vars(table)["_source"]
@@ -52,7 +52,7 @@ def test_those_who_wait_share_a_look_that_begins_after_they_asked(
     with ThreadPoolExecutor(WAITING + 1) as pool:
         first = pool.submit(lambda: table.plan("x = 1").total)
         assert looks.started.wait(PATIENCE)
-        # The first look has listed the folder by now and must not be what the others are answered from.
+        # The first listing has read the folder by now and must not be used to answer the others.
         write(tmp_path, "b")
         others = [pool.submit(lambda: table.plan("x = 1").total) for _ in range(WAITING)]
         while sum(other.running() for other in others) < WAITING:

@@ -1,4 +1,4 @@
-"""What loading the records of a large index took goes back to the system, once for each column."""
+"""The memory used to load the records of a large index goes back to the system, once for each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of a few partitions, named without a look at the others: the plan is that of masks over all slices."""
+"""Slices of a few partitions, named without reading the others: the plan equals that of masks over all slices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAVES = st.one_of(
 )
 PREDICATES = st.lists(LEAVES, min_size=1, max_size=3).map(" AND ".join)
 RUNS = st.lists(st.tuples(st.sampled_from([None, *range(10)]), st.integers(64, 300)), min_size=1, max_size=12)
-"""Neighbouring slices of a day: the same day may come again further on."""
+"""Neighboring slices of a day: the same day may occur again later."""
 
 
 class Made:
@@ -87,7 +87,7 @@ class Made:
         return Planner(self.snapshot, self).plan(bound, predicate, SEMANTICS)
 
     def matching(self, predicate: str) -> list[int]:
-        """What has to be kept, neither more nor less: slices with a matching row, and unsettled ones."""
+        """What must be kept, neither more nor less: slices with a matching row, and unsettled ones."""
         columns: dict[str, Any] = {
             "number": range(len(self.day)),
             "day": pa.array(self.day, pa.int64()),

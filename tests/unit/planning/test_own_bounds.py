@@ -1,4 +1,4 @@
-"""First rows by what a table's own statistics say: no index of pruner's, deleted rows, NULL, NaN and cut bounds."""
+"""First rows by a table's own statistics: no index of pruner's, deleted rows, NULL, NaN and truncated bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DUCKDB = pruner.Semantics(engine="duckdb", zone="UTC")
 
 
 def values_by_file(table: DeltaLog, column: str, least: int | None) -> dict[str, list[Any]]:
-    """What the rows of each file have in a column, of those with `id >= least`."""
+    """The values of a column by file, of the rows with `id >= least`."""
     found: dict[str, list[Any]] = {}
     for path, held in table.files.items():
         rows: Any = pq.read_table(table.root / unquote(path))
@@ -41,7 +41,7 @@ def values_by_file(table: DeltaLog, column: str, least: int | None) -> dict[str,
 
 
 def compared(one: Any, other: Any, *, descending: bool, nulls_first: bool) -> int:
-    """As DuckDB orders: NaN above all numbers, and one zero."""
+    """DuckDB's order: NaN above all numbers, and one zero."""
     if one is None or other is None:
         return 0 if one is other else (-1 if (one is None) == nulls_first else 1)
     nans = [isinstance(each, float) and math.isnan(each) for each in (one, other)]
@@ -50,7 +50,7 @@ def compared(one: Any, other: Any, *, descending: bool, nulls_first: bool) -> in
 
 
 def needed(files: dict[str, list[Any]], rows: int, *, descending: bool, nulls_first: bool) -> set[str]:
-    """The files with one of the first rows, or one that is equal to the last of them."""
+    """The files with one of the first rows, or one equal to the last of them."""
 
     def before(one: Any, other: Any) -> int:
         return compared(one, other, descending=descending, nulls_first=nulls_first)
@@ -105,7 +105,7 @@ def test_a_file_whose_vector_leaves_nothing_holds_no_first_row(tmp_path: Path):
 
 
 def test_nulls_that_wide_statistics_count_are_not_believed(tmp_path: Path):
-    """They may be any number between none and all (Delta protocol, "Per-file Statistics")."""
+    """Their number may be anything between none and all (Delta protocol, "Per-file Statistics")."""
     table = DeltaLog(tmp_path / "t", COLUMNS[1:2], features=("deletionVectors",))
     stats = {
         "numRecords": 4,
@@ -142,7 +142,7 @@ def test_a_file_that_may_lack_the_column_stays(tmp_path: Path):
 
 
 def test_an_index_over_some_files_and_statistics_of_the_others(tmp_path: Path):
-    """The index counts NULLs, and so says more of its files than the log does."""
+    """The index counts NULLs, so it says more about its files than the log does."""
     table = DeltaLog(tmp_path / "t", COLUMNS[1:2])
     early = table.append(*(pa.table({"number": [n, n, None]}) for n in range(5)))
     opened = pruner.open_table(str(table.root))
@@ -158,7 +158,7 @@ def test_an_index_over_some_files_and_statistics_of_the_others(tmp_path: Path):
 
 
 def test_a_file_stays_where_the_log_contradicts_an_index(tmp_path: Path):
-    """Of the file whose rows reach the threshold the log says that it holds none of them."""
+    """The log says of the file whose rows reach the threshold that it holds none of them."""
     table = DeltaLog(tmp_path / "t", COLUMNS[1:2])
     lie = {
         "numRecords": 2,
@@ -209,7 +209,7 @@ def test_no_first_row_of_a_random_delta_table_is_lost(tmp_path: Path, number: in
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", ["unpartitioned", "months"])
 def test_first_rows_of_an_iceberg_table_without_an_index(tmp_path: Path, spec: str):
-    """Columns were renamed, promoted, dropped and added, and rows deleted; counts of NaN pyiceberg does not write."""
+    """Columns were renamed, promoted, dropped and added, and rows deleted; pyiceberg does not write counts of NaN."""
     table = changed(IcebergLake(tmp_path), spec, 2)
     opened = pruner.open_table(table.metadata_location)
     plan = opened.plan("true", semantics=DUCKDB)

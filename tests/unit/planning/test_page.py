@@ -1,4 +1,4 @@
-"""A plan as a page: what it shows, that nothing in it can break out of it, and that it stays small."""
+"""A plan as a page: what it shows, that no content can break out of the markup, and that it stays small."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_no_index_answers_is_kept_and_says_why(table: pruner.Table) -> None
 
 
 def test_nothing_breaks_out_of_the_page(tmp_path: Path) -> None:
-    """Names of folders, files and columns, predicates and values are text, whatever they hold."""
+    """Names of folders, files and columns, predicates and values are text, whatever they contain."""
     folder = tmp_path / "<b>t&quot;"
     settled(write_file(folder / "<img src=x>.parquet", **{HOSTILE: [HOSTILE], "d": [1]}))
     opened = pruner.open_table(folder)

@@ -1,4 +1,4 @@
-"""Partial indexes: what was indexed prunes whatever the query asks, and what was not stays unless its folder says."""
+"""Partial indexes: indexed partitions prune whatever the query asks; others stay unless their folder excludes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.running.profiles import examples, seed
 
 REGIONS = ("de", "fr", "uk", "__HIVE_DEFAULT_PARTITION__")
 FILES = 4
-"""In each region: of the hours 0, 6, 12 and 18, and of a city each."""
+"""In each region: one file for each of the hours 0, 6, 12 and 18, each with its own city."""
 
 
 def add(root: Path, region: str, number: int, city: str = "") -> None:

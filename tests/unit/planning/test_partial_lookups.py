@@ -1,4 +1,4 @@
-"""Look-ups in indexes of a part of the partitions, through refreshes and compaction: soundness and the number kept."""
+"""Lookups in indexes of a part of the partitions, through refreshes and compaction: soundness and the number kept."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def write(root: Path, partition: int, number: int) -> None:
     folder = root / f"p={partition}"
     folder.mkdir(parents=True, exist_ok=True)
     first = (partition * FILES + number) * ROWS
-    # Neighbouring files share a key, and one row has none.
+    # Neighboring files share a key, and one row has none.
     keys = [*range(first, first + ROWS), first + ROWS, None]
     pq.write_table(pa.table({"id": pa.array(keys, pa.int64())}), folder / f"{number}.parquet")
 
 
 def expected(key: int, numbers: range, indexed: set[int]) -> set[str]:
-    """The files that are to be kept: those with the key, and those of partitions that are not indexed."""
+    """The files that must be kept: those with the key, and those of partitions that are not indexed."""
     kept: set[str] = set()
     for partition in range(PARTITIONS):
         for number in numbers:
@@ -54,7 +54,7 @@ def check(table: pruner.Table, numbers: range, indexed: set[int]) -> None:
 def test_only_the_thread_that_plans_reads_what_is_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread of Arrow that lets go of a Python file when Python has ended aborts the process (arrow#34314)."""
+    """A thread of Arrow that releases a Python file after Python has ended aborts the process (arrow#34314)."""
     readers: list[int] = []
     read = PartialFile.read
 

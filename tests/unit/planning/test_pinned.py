@@ -1,4 +1,4 @@
-"""Plans over a pinned snapshot: what they say besides which slices stay."""
+"""Plans over a pinned snapshot: what they report besides the kept slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_unknown_zone_is_reported(tmp_path: Path, zone: str | None, known: bo
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_a_column_that_an_engine_fills_in_where_a_file_lacks_it(tmp_path: Path, using: str) -> None:
-    """The file without `y` stays whatever is asked; the others are dropped by what is known of them."""
+    """The file without `y` stays whatever the predicate; the others are dropped by what is known about them."""
     columns = ({}, {"y": [7]}, {"y": [9]}, {"y": pa.array([None], pa.int64())})
     for number, extra in enumerate(columns):
         pq.write_table(pa.table({"x": [number], **extra}), tmp_path / f"{number}.parquet")

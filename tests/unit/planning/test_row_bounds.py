@@ -1,4 +1,4 @@
-"""What numbers of rows alone settle: the same files and rows as with every bitmap read, and hardly any bitmap is."""
+"""What row counts alone settle: the same files and rows as with every bitmap read, and hardly any bitmap is read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_slices_with_a_row_of_a_set(rows: set[tuple[int, int]], asked: int) -> N
 def test_plans_are_those_of_every_bitmap_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paged: bool
 ) -> None:
-    """With and without numbers of rows: the same files, rows and reports, and each file is dropped by the same step."""
+    """With and without row counts: the same files, rows and reports, and each file is dropped by the same step."""
     rng = random.Random(f"{paged} 11")
     kinds = [kind for kind in KINDS if kind.name != "binary"]
     pairs = settled = 0
@@ -116,7 +116,7 @@ def _listed(rows: Any) -> list[int] | None:
 
 @pytest.fixture
 def dense(tmp_path: Path) -> Path:
-    """Of 20 files of 40 rows: `n` has 0 to 39 in each, `s` has one of two values by turns, none in every fifth."""
+    """20 files of 40 rows: `n` has 0 to 39 in each, `s` has two values in turn, and "none" in every fifth file."""
     (tmp_path / "t").mkdir()
     for number in range(20):
         rows = np.arange(40)
@@ -131,13 +131,13 @@ def dense(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("predicate", "kept", "read"),
     [
-        # Every row has such a number: what holds an even row holds a match.
+        # Every row has such a number: a file with an even row holds a match.
         ("s = 'even' AND n >= 0", 16, 0),
         ("s = 'even' AND n >= 0 AND s != 'none'", 16, 0),
-        # 20 even rows and 30 of these numbers: ten at least are both.
+        # 20 even rows and 30 of these numbers: at least ten are both.
         ("s = 'even' AND n < 30", 16, 0),
         ("s != 'even' AND NOT (n < 10)", 20, 0),
-        # 20 and 20 of 40 rows may be different ones; in files with "none" alone nothing is odd.
+        # 20 and 20 of 40 rows may be different ones; files with "none" alone have no odd row.
         ("s = 'odd' AND n < 20", 16, 16),
         ("(s = 'odd' AND n < 2) OR s = 'even'", 16, 0),
         ("s = 'even' AND n = 0", 8, 16),

@@ -1,4 +1,4 @@
-"""Rows of a plan read with pyarrow: only the row groups that hold some, only those rows."""
+"""Rows of a plan read with pyarrow: only the row groups with matching rows, only those rows."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_file_that_is_gone_is_one_sentence(table: pruner.Table) -> None:
 
 
 def test_a_column_that_files_know_by_a_mapping_is_refused(tmp_path: Path) -> None:
-    """By its name a file would give NULL, or the values of a column that was dropped."""
+    """By its name a file would yield NULL, or the values of a column that was dropped."""
     lake = IcebergLake(tmp_path)
     written = lake.create("t")
     written.append(iceberg_rows(written, range(3)))

@@ -1,4 +1,4 @@
-"""What is left after each step, and which step dropped what, against the same kept as plain masks."""
+"""The slices left after each step, and which step dropped each slice, compared with plain masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bitmaps in pages: what is read for a predicate, in which order indexes are asked, and what bounds that."""
+"""Bitmaps in pages: what is read for a predicate, in which order indexes are used, and the bounds on both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.paging import page_everything
 FILES = 20
 ROWS = 50
 SCATTERED = 617
-"""Row i of the table has the number i * 617 modulo all rows: each once, everywhere."""
+"""Row i of the table has the number i * 617 modulo the number of rows: each number once, scattered."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _write(root: Path, files: range) -> None:
 
 
 def _read_pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """The pages that are read from now on, and whether of their bitmaps."""
+    """The pages that are read from now on, and whether for their bitmaps."""
     read: list[tuple[int, bool]] = []
     whole: Any = SegmentCache.read_page
 
@@ -194,7 +194,7 @@ def test_refreshes_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_damage_never_loses_a_file(numbers: pruner.Table, tmp_path: Path) -> None:
-    """Each byte of the directory, and many of the segment: the file with the row is kept whatever is changed."""
+    """Each byte of the directory, and many of the segment: the file with the row is kept whichever byte is changed."""
     home = Path(numbers.index_uri)
     wanted = _holders(500, 500)
     for folder, step in (("pages", 7), ("bitmap_index", 13)):

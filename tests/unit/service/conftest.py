@@ -86,7 +86,7 @@ def lake(number_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Client]:
-    """Run the service of the `pruner.toml` at hand on a free port."""
+    """Run the service of the current `pruner.toml` on a free port."""
     with running_service(settings=settings) as url:
         yield Client(url)
 
@@ -109,5 +109,5 @@ def serve(lake: Path) -> Iterator[Callable[[Settings], Client]]:
 
 @pytest.fixture
 def client(serve: Callable[[Settings], Client]) -> Client:
-    """A service with default settings and much patience."""
+    """A service with default settings and long timeouts."""
     return serve(Settings(limits=PATIENT))

@@ -1,4 +1,4 @@
-"""Which keys an answer's bits belong to: those of the very files that were planned on, in their very order."""
+"""Which keys an answer's bits belong to: those of exactly the files that were planned on, in their order."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
 
 
 def test_two_copies_of_one_table_have_keys_of_their_own(copies: tuple[Path, Path]) -> None:
-    """Keys were known by the snapshot's id, which copies share: with the keys of the one the other pruned nothing."""
+    """Keys were cached by the snapshot's id, which copies share: with the keys of one, the other pruned nothing."""
     with running(Settings(limits=PATIENT)) as client:
         cached: dict[str, bytes] = {}
         for root in copies:
             answer = _planned(client, root.name)
             assert (answer["kept"], answer["total"]) == (0, len(FOLDERS))
-            # A client keeps keys by the id that the answer names, whichever way they came.
+            # A client caches keys by the id that the answer names, however it got them.
             keys = cached.setdefault(answer["snapshot_id"], base64.b64decode(answer["keys"]))
             assert _dropped(answer, keys) == _keys(root)
             assert client.get(f"/v1/snapshots/{answer['snapshot_id']}/keys").body == keys

@@ -1,4 +1,4 @@
-"""Many clients of a service in a process of its own: every plan is right, and nothing is left behind."""
+"""Many clients of a service in a process of its own: every plan is correct, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROWTH_OF_MANY = 0.05
 
 
 def _ask_for_some(address: str, client: int, requests: int) -> list[str]:
-    """What is wrong with the answers to one client, who asks again when the service has too much to do."""
+    """What is wrong with the answers to one client, which retries when the service is overloaded."""
     wrong: list[str] = []
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     for number in range(client, requests, CLIENTS):
@@ -47,10 +47,10 @@ def _ask_for_some(address: str, client: int, requests: int) -> list[str]:
 
 
 def _answer(connection: http.client.HTTPConnection, body: str) -> dict[str, Any] | None:
-    """The answer to one request; None where it is to be asked again.
+    """The answer to one request; None if it must be repeated.
 
-    On a machine with much else to do a plan, or this client, can be slower than the service waits for (408, or a
-    connection that it closes). That refuses a plan, and says nothing untrue.
+    On a busy machine a plan, or this client, can be slower than the service waits for (408, or a connection that it
+    closes). That refuses a plan, and is not a wrong answer.
     """
     try:
         connection.request("POST", "/v1/plan", body)
@@ -71,7 +71,7 @@ def _all_ask(address: str, requests: int) -> list[str]:
 
 
 def _wait_until_ready(address: str) -> None:
-    """As who sends it requests does. Until then it loads adapters of all engines beside the first requests."""
+    """Like any client. Until then it loads adapters of all engines during the first requests."""
 
     def ready() -> bool:
         with closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection:
@@ -89,14 +89,14 @@ def _held(pid: int) -> tuple[int, int]:
 
 @pytest.mark.load
 def test_a_thousand_requests_of_many_clients(lake: Path) -> None:
-    """No wrong plan among them; memory and descriptors are afterwards what they were after the first tenth."""
+    """No plan is wrong, memory hardly grows after the first tenth of the requests, and no descriptors are left."""
     with planner_process(lake.parents[1]) as (url, pid):
         address = url.removeprefix("http://")
         _wait_until_ready(address)
         assert _all_ask(address, REQUESTS // 10) == []
         memory, _ = _held(pid)
         assert _all_ask(address, REQUESTS) == []
-        # Those of the process itself, without one for each client.
+        # Descriptors of the process itself, without one for each client.
         until(lambda: _held(pid)[1] < CLIENTS, lambda: f"the end of {_held(pid)[1]} descriptors")
         held = _held(pid)
         record = f"{(held[0] - memory) / 2**20:.1f} MiB more, {held[1]} descriptors"

@@ -37,7 +37,7 @@ EVERY = (("count", None), ("count", "n"), ("min", "n"), ("max", "n"))
         ("n >= 0", [200, 200, 0, 199]),
         ("n >= 100", [100, 100, 100, 199]),
         ("n < 0", [0, 0, None, None]),
-        # One file is met in part, and would have to be read.
+        # One file matches in part, and would have to be read.
         ("n >= 105", None),
         # A part of the predicate is Trino's own.
         ("n >= 100 AND my_function(n)", None),
@@ -59,10 +59,10 @@ def test_aggregates_are_answered_whole_or_not(client: Client, predicate: str, va
         ("n >= 0", 11, True, 180),
         ("n >= 0", 10, False, 9),
         ("n >= 0", 190, True, 10),
-        # All files are needed for more.
+        # More rows need all files.
         ("n >= 0", 191, True, None),
         ("n >= 0", 201, True, None),
-        # Of the first file five rows match, and nothing says which.
+        # Five rows of the first file match, and it is unknown which.
         ("n >= 105", 90, True, 110),
         ("n >= 105", 91, True, None),
         ("n < 0", 1, True, None),
@@ -79,7 +79,7 @@ def test_so_many_rows_reach_a_threshold(
 
 
 def test_rows_without_a_value_reach_no_threshold(client: Client, lake: Path) -> None:
-    """NULL is counted apart: of the ten rows of a file five have a value."""
+    """NULL is counted apart: five of the file's ten rows have a value."""
     pq.write_table(pa.table({"n": [None] * 5 + [1000] * 5}), lake / "part-99.parquet")
     pruner.open_table(lake).refresh()
 

@@ -1,4 +1,4 @@
-"""The page at `/`: what it tells, that nothing in it can be markup, and who may see it."""
+"""The page at `/`: what it shows, that no content can become markup, and who may see it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_it_shows_tables_indexes_and_plans_without_their_constants(client: Clien
 
 
 def test_an_index_that_saves_nothing_is_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers from memory count as well: all of these but the first are."""
+    """Cached answers count as well: all of these but the first are cached."""
     monkeypatch.setattr(overview, "MANY_PLANS", 6)
     named = "Index stats left out nothing in the last 6 of 7 plans that asked it here"
     _plan(client, {"form": "sql", "text": "n = 42"})
@@ -94,7 +94,7 @@ def test_an_index_that_saves_nothing_is_named(client: Client, monkeypatch: pytes
 
 
 def test_it_names_the_remedy(client: Client, lake: Path) -> None:
-    """A file that is not indexed, predicates that leave out nothing, no index at all, a broken configuration."""
+    """A file that is not indexed, predicates that exclude nothing, no index at all, a broken configuration."""
     (lake / "new.parquet").write_bytes((lake / "part-00.parquet").read_bytes())
     for _ in range(6):
         _plan(client, {"form": "sql", "text": "n >= 0"})
@@ -109,7 +109,7 @@ def test_it_names_the_remedy(client: Client, lake: Path) -> None:
 
 
 def test_what_it_advises_can_be_done(client: Client, lake: Path) -> None:
-    """The statement that it proposes makes an index."""
+    """The statement that it proposes creates an index."""
     table = pruner.open_table(lake)
     table.drop_index("stats")
     proposed = _page(client).text.split('Try: pruner sql "')[1].split('"')[0]

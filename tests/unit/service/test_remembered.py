@@ -1,4 +1,4 @@
-"""Requests that come again: answered from memory, and never with what was true of another state of the table."""
+"""Repeated requests: answered from memory, and never with what was true of another state of the table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_request_that_differs_in_anything_is_planned(client: Client) -> None:
 
 
 def test_a_change_of_the_table_is_seen_at_once(client: Client, lake: Path) -> None:
-    """A new file, one that is written anew, one that is gone: at each the plan is made again."""
+    """A new file, a rewritten one, a removed one: the plan is made again each time."""
     assert (_ask(client)["kept"], _ask(client)["kept"]) == (1, 1)
     pq.write_table(pa.table({"n": [42]}), lake / "new.parquet")
     assert _ask(client)["kept"] == 2

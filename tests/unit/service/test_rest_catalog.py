@@ -1,4 +1,4 @@
-"""The catalog for stock clients of Iceberg, asked by PyIceberg and by hand."""
+"""The catalog for stock clients of Iceberg, queried by PyIceberg and by hand."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ FILTERS: list[tuple[str, int]] = [
 
 
 def _shown(rows: pa.Table) -> list[str]:
-    """Rows in an order of their own; NaN is equal to itself there."""
+    """Rows in a canonical order; NaN is equal to itself there."""
     return sorted(map(repr, rows.to_pylist()))
 
 
@@ -146,7 +146,7 @@ def test_pyiceberg_reads_the_files_that_indexes_leave(catalog: Any, lake: Path, 
 
 
 def test_all_rows_with_the_values_of_folders(catalog: Any) -> None:
-    """Dates, text that is escaped in paths, and NULL come as values of columns."""
+    """Dates, text that is escaped in paths, and NULL are returned as column values."""
     table = catalog.load_table("web.trips")
     assert [(each.name, str(each.field_type)) for each in table.schema().fields][-2:] == [
         ("day", "date"),
@@ -177,7 +177,7 @@ def test_all_rows_with_the_values_of_folders(catalog: Any) -> None:
 def test_a_filter_by_folders_wants_their_columns_selected(
     catalog: Any, condition: str, selected: tuple[str, ...], lacking: str | None
 ) -> None:
-    """PyIceberg takes them for NULL otherwise, and finds wrong rows."""
+    """Otherwise PyIceberg takes them for NULL, and finds wrong rows."""
     table = catalog.load_table("web.trips")
     scan = table.scan(row_filter=condition, selected_fields=selected)
     if lacking is None:
@@ -213,7 +213,7 @@ def test_a_field_of_a_struct(catalog: Any) -> None:
 
 
 def test_names(catalog: Any) -> None:
-    """Namespaces are what stands before the last dot."""
+    """A namespace is the part before the last dot."""
     assert sorted(catalog.list_namespaces()) == [("default",), ("web",)]
     assert catalog.list_tables("web") == [("web", "trips")]
     assert catalog.table_exists("default.odd")
@@ -238,7 +238,7 @@ def _described(schema: pa.Schema, tmp_path: Path) -> ServedTable:
 
 
 def test_field_ids_of_files_are_those_of_the_schema(tmp_path: Path) -> None:
-    """A client goes by them where a file has them, whatever the name mapping says."""
+    """A client uses them if a file has them, whatever the name mapping says."""
     fields = [
         pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"}),
         pa.field("b", pa.string(), metadata={"PARQUET:field_id": "3"}),
@@ -259,7 +259,7 @@ def test_a_column_with_a_default_for_older_files_is_left_out() -> None:
 
 
 def test_a_wider_type_does_not_hide_that_a_file_is_misread(tmp_path: Path) -> None:
-    """The table has microseconds, one of its files milliseconds, which Spark's reader would take for the same."""
+    """The table has microseconds, one of its files milliseconds, which Spark's reader would take for microseconds."""
     (tmp_path / "t").mkdir()
     for unit in ("ms", "us"):
         pq.write_table(
@@ -281,7 +281,7 @@ def test_pages_name_each_file_once(catalog: Any, monkeypatch: pytest.MonkeyPatch
 def test_pages_stay_whole_where_an_index_is_dropped_in_between(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page is a range of files, not the rest of a list that would be another one now."""
+    """A page is a range of files, not the rest of a list that might differ now."""
     monkeypatch.setattr(tasks, "PAGE", 2)
     shutil.copytree(lake / "trips", tmp_path / "trips")
     table = pruner.open_table(tmp_path / "trips")
@@ -305,7 +305,7 @@ def test_pages_stay_whole_where_an_index_is_dropped_in_between(
 
 
 def test_a_snapshot_that_a_client_knows_stays(lake: Path, tmp_path: Path) -> None:
-    """A plan for it has its files; one without a snapshot those of now."""
+    """A plan for it has its files; a plan without a snapshot has the current ones."""
     shutil.copytree(lake / "odd", tmp_path / "odd")
     (tmp_path / "pruner.toml").write_text(f'[tables.odd]\nuri = "{tmp_path}/odd"\n', encoding="utf-8")
     with running_service(tmp_path / "pruner.toml") as served:
@@ -335,7 +335,7 @@ def _refused(answer: requests.Response) -> tuple[int, str]:
 
 
 def test_refusals(url: str) -> None:
-    """Each in the form that clients of Iceberg read, and one sentence."""
+    """Each in the form that Iceberg clients read, with one sentence."""
     place = f"{url}/v1/namespaces/web/tables/trips"
     post: Callable[..., requests.Response] = lambda path, **content: requests.post(  # noqa: E731
         f"{place}{path}", json=content, timeout=PATIENCE
@@ -449,7 +449,7 @@ def _json(expression: BooleanExpression) -> Any:
 
 @pytest.fixture(scope="module")
 def one_row_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], PinnedSnapshot]:
-    """Rows of all kinds of values, each in a file of its own."""
+    """Rows with values of all kinds, each in a file of its own."""
     root = tmp_path_factory.mktemp("one_row_files")
     rng = random.Random(20261127)
     cells: dict[str, list[Any]] = {
@@ -473,7 +473,7 @@ def one_row_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[s
 def test_no_file_is_lost_that_a_client_may_match(
     one_row_files: tuple[list[dict[str, Any]], PinnedSnapshot], expression: BooleanExpression
 ) -> None:
-    """Neither by PyIceberg's way over Arrow, nor by the evaluator that it has of Java's."""
+    """Neither by PyIceberg's way over Arrow, nor by its evaluator, a port of Java's."""
     rows, snapshot = one_row_files
     asked = Filter(_json(expression), snapshot.schema, case_sensitive=True)
     plan = snapshot.plan(asked.expression(), semantics=pruner.Semantics.of("spark"))
@@ -497,7 +497,7 @@ def test_no_file_is_lost_that_a_client_may_match(
     "text", ["i = 3", "i > 1", "s = 'ab'", "d < DATE '1970-01-01'", "i IN (1, 4)", "x < -1"]
 )
 def test_a_filter_keeps_what_the_same_condition_keeps(tmp_path: Path, text: str) -> None:
-    """No more, where all clients agree on what it means."""
+    """No more, if all clients agree on what it means."""
     root = tmp_path / "t"
     root.mkdir()
     rng = np.random.default_rng(5)
@@ -527,7 +527,7 @@ def test_a_filter_keeps_what_the_same_condition_keeps(tmp_path: Path, text: str)
 
 
 def test_a_transform_of_a_column_keeps_everything(lake: Path) -> None:
-    """It is not followed, and nothing of it is decided here."""
+    """It is not followed, and decides nothing here."""
     schema = pruner.open_table(lake / "trips").schema
     term = {"type": "transform", "transform": "bucket[16]", "term": "id"}
     asked = Filter({"type": "eq", "term": term, "value": 3}, schema, case_sensitive=True)
@@ -538,7 +538,7 @@ def test_a_transform_of_a_column_keeps_everything(lake: Path) -> None:
 
 
 def test_constants_are_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of 20,000 values was read anew for each of 400 partitions: 19 seconds."""
+    """A list of 20,000 values was parsed again for each of 400 partitions: 19 seconds."""
     count = 0
 
     def counted(value: Any, type_: pa.DataType) -> Any:

@@ -1,4 +1,4 @@
-"""What clients ask of the catalog and report to it, kept for the advisor; and the credentials that they get."""
+"""Clients' queries and reports to the catalog, kept for the advisor; and the credentials that clients get."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMIT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve files: days follow each other, accounts are anywhere."""
+    """Twelve files: days in file order, accounts scattered."""
     found = tmp_path_factory.mktemp("asked")
     (found / "trips").mkdir()
     for at in range(FILES):
@@ -82,7 +82,7 @@ def _lines(url: str) -> list[dict[str, Any]]:
 
 
 def _advised(folder: Path, log: Path, *more: str) -> str:
-    """What the advisor says of the log in a folder, however slow the machine is."""
+    """The advisor's output for the log in a folder, however slow the machine is."""
     arguments = ["advise", f"{folder}/trips", "--log", f"{log}/log.jsonl", "--budget", "3600", *more]
     ran = CliRunner().invoke(app, arguments)
     assert ran.exit_code == 0, ran.stderr
@@ -91,7 +91,7 @@ def _advised(folder: Path, log: Path, *more: str) -> str:
 
 @pytest.mark.slow
 def test_the_advisor_judges_what_clients_asked(url: str, folder: Path, tmp_path: Path) -> None:
-    """Constants and all, as often as it was asked; pages and repeated answers count once."""
+    """With constants, as often as it was asked; pages and repeated answers count once."""
     needle = {"type": "and", "left": {"type": "gt-eq", "term": "day", "value": 100}}
     needle["right"] = {"type": "lt", "term": "day", "value": 150}
     for _ in range(3):
@@ -158,7 +158,7 @@ def test_reports_of_commits_are_taken_and_tell_nothing(url: str) -> None:
 
 @pytest.mark.slow
 def test_what_is_kept_is_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the size of one filter, and of all."""
+    """The size of one filter, and of all."""
     many = {"type": "in", "term": "day", "values": list(range(20_000))}
     assert _sent(url, "plan", {"filter": many}).status_code == 200
     assert _lines(url) == []
@@ -166,7 +166,7 @@ def test_what_is_kept_is_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> N
     kept = asked.RecordedFilters(20_000)
 
     class Asks:
-        """A filter by its number."""
+        """A filter with a number."""
 
         def __init__(self, number: int) -> None:
             self.encoded = b'{"type":"eq","term":"day","value":%d}' % number
@@ -222,7 +222,7 @@ def test_no_credentials_where_they_are_not_to_be_had(
     token: str | None,
     why: str,
 ) -> None:
-    """The answer says why, and neither it nor the log has the secret; a table on a disk has no credentials."""
+    """The answer says why, and neither it nor the log contains the secret; a table on a disk has no credentials."""
     monkeypatch.setenv("VENDED_KEY", "AKIATEST")
     monkeypatch.setenv("VENDED_SECRET", SECRET)
     with running_service(_config(folder, more), Settings(token=token, limits=PATIENT)) as url:
@@ -242,7 +242,7 @@ def test_no_credentials_where_they_are_not_to_be_had(
 
 
 def test_options_are_told_by_the_names_that_clients_know() -> None:
-    """And those are read back as the same options."""
+    """They are read back as the same options."""
     options = {
         "AWS_ACCESS_KEY_ID": "a",
         "secret_access_key": "b",

@@ -1,4 +1,4 @@
-"""Clients that mean no good: large answers to small requests, answers that nobody reads, numbers without an end."""
+"""Malicious clients: large answers to small requests, answers that are never read, numbers without end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _filter(count: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_long_filter_makes_no_endless_answer(url: str) -> None:
-    """Each task has the filter: 3 MB for each of the 60 files would be 180 MB. Each file is named once all the same."""
+    """Each task has the filter: 3 MB for each of the 60 files would be 180 MB. Each file is still named once."""
     for count in (50_000, 400_000):
         asked: dict[str, Any] = {"filter": _filter(count)}
         size, found = len(json.dumps(asked)), list[str]()
@@ -74,7 +74,7 @@ def test_an_ordinary_filter_has_whole_pages(url: str) -> None:
 
 
 def _asking(url: str, count: int) -> tuple[socket.socket, bytes]:
-    """A connection with little room for answers, and a request for a large one."""
+    """A connection with a small receive buffer, and a request for a large answer."""
     host, port = url.removeprefix("http://").split(":")
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
@@ -86,7 +86,7 @@ def _asking(url: str, count: int) -> tuple[socket.socket, bytes]:
 
 
 def _received(connection: socket.socket) -> int:
-    """The bytes that still come before the connection ends."""
+    """The bytes that still arrive before the connection ends."""
     found = 0
     while True:
         try:
@@ -100,7 +100,7 @@ def _received(connection: socket.socket) -> int:
 
 @pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_thrown_away(config: Path) -> None:
-    """The connection ends, and its memory with it; one who reads meanwhile gets everything."""
+    """The connection ends, and its memory is freed; a client that reads meanwhile gets everything."""
     limits = Limits(read_seconds=0.5, body_seconds=PATIENCE, plan_seconds=PATIENCE, wait_seconds=PATIENCE)
     with running_service(config, Settings(limits=limits)) as url:
         idle, request = _asking(url, 50_000)
@@ -116,7 +116,7 @@ def test_an_answer_that_nobody_reads_is_thrown_away(config: Path) -> None:
 
 
 def _is_open(url: str, connection: socket.socket) -> bool:
-    """Whether the server still has its end of a connection, by the kernel's table of them."""
+    """Whether the server still has its end of a connection, by the kernel's table of connections."""
     own = f"{connection.getsockname()[1]:04X}"
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
     states = [each.split()[3] for each in lines if each.split()[2].endswith(f":{own}")]
@@ -125,7 +125,7 @@ def _is_open(url: str, connection: socket.socket) -> bool:
 
 @pytest.mark.slow
 def test_a_slow_reader_gets_its_answer(config: Path) -> None:
-    """As long as it goes on reading."""
+    """As long as it keeps reading."""
     limits = Limits(
         read_seconds=PATIENCE / 10, body_seconds=PATIENCE, plan_seconds=PATIENCE, wait_seconds=PATIENCE
     )
@@ -176,7 +176,7 @@ def test_reports_of_too_much_do_not_break_what_is_told(url: str) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [10_000, 100_000, 1_000_000])
 def test_heads_are_bounded(config: Path, size: int) -> None:
-    """A head of any size is answered or cut off, and the service goes on."""
+    """A head of any size is answered or cut off, and the service continues."""
     with running_service(config, Settings(limits=PATIENT)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
@@ -192,7 +192,7 @@ def test_heads_are_bounded(config: Path, size: int) -> None:
 
 
 def test_two_ends_of_one_request_are_refused(url: str) -> None:
-    """What stands behind the first end is not taken for a request (RFC 9112, 6.3)."""
+    """What follows the first end is not taken for a request (RFC 9112, 6.3)."""
     host, port = url.removeprefix("http://").split(":")
     hidden = f"DELETE {PLACE} HTTP/1.1\r\nHost: x\r\n\r\n"
     for head in (

@@ -23,13 +23,13 @@ from tests.support.service.planner import running_service
 
 
 class Served(NamedTuple):
-    """The tables themselves by the names of their specs, and where the catalog is."""
+    """The tables themselves by the names of their specs, and the catalog's address."""
 
     own: dict[str, Table]
     url: str
 
     def by_catalog(self, name: str) -> Table:
-        """A table as a stock client has it."""
+        """A table as a stock client loads it."""
         return load_catalog("lake", type="rest", uri=self.url).load_table(f"web.{name}")
 
     def ask(self, method: str, path: str, **options: Any) -> Any:
@@ -105,7 +105,7 @@ def test_older_snapshots_are_planned_by_their_ids(served: Served) -> None:
 
 
 def test_an_answer_is_known_by_its_etag(served: Served) -> None:
-    """Clients of other kinds are told of other specs, so they have another one."""
+    """Clients of other kinds get other specs, so they get another tag."""
     first = served.ask("GET", "months")
     again = served.ask("GET", "months", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
@@ -182,7 +182,7 @@ def test_partitions_are_decided_as_spark_expects(
 def test_partitions_are_decided_together_as_one_by_one(
     values: list[int | None], wanted: list[int], transform: str, negated: bool
 ) -> None:
-    """A list of values says what its values say one by one, and many partitions what each says alone."""
+    """A list of values selects what its values select one by one, and many partitions what each selects alone."""
     field = BoundPartitionField(1, transform, pa.int64())
     cut = [value if value is None or transform == "identity" else value * 10 for value in values]
     listed = {"type": "not-in" if negated else "in", "term": "c", "values": wanted}

@@ -1,4 +1,4 @@
-"""Pages of one plan from processes that read the log of a Delta table in different ways: its files are numbered so."""
+"""Pages of one plan from processes that read a Delta table's log, and so number its files, in different ways."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _told(urls: list[str], **content: Any) -> list[tuple[str, int]]:
 
 
 def _append(place: Path, at: int) -> None:
-    """A file with the ids from `at` times ten on, and a number of rows that no other one has."""
+    """A file with the ids from `at` times ten on, and a unique number of rows."""
     write_deltalake(place, pa.table({"id": pa.array(range(at * 10, at * 10 + at + 1))}), mode="append")
 
 
 def _expected(place: Path, least: int) -> list[tuple[str, int]]:
-    """The files with an id from `least` on, with their numbers of rows, by the files themselves."""
+    """The files with an id from `least` on, with their numbers of rows, read from the files themselves."""
     read: Any = pq.read_table
     ids = {path: read(path).column("id").to_pylist() for path in DeltaTable(place).file_uris()}
     return sorted((path, len(each)) for path, each in ids.items() if max(each) >= least)
@@ -57,7 +57,7 @@ def _order(url: str) -> list[str]:
 
 
 def _grown(place: Path, url: str) -> None:
-    """Let a table grow to eleven files, under the eyes of a service, and write a checkpoint."""
+    """Let a table grow to eleven files, while a service follows it, and write a checkpoint."""
     for at in range(1, 12):
         _append(place, at)
         _ask(url, "plan")
@@ -94,7 +94,7 @@ def test_pages_of_one_who_followed_the_log_and_one_who_read_a_checkpoint(
     with running_service(config) as left:
         _grown(place, left)
         with running_service(config) as right:
-            assert _order(left) != _order(right)  # or else this test says nothing
+            assert _order(left) != _order(right)  # otherwise this test proves nothing
             for page in (1, 2, 5):
                 monkeypatch.setattr(tasks, "PAGE", page)
                 for urls in ([left], [left, right], [right, left]):
@@ -107,7 +107,7 @@ def test_pages_of_one_who_followed_the_log_and_one_who_read_a_checkpoint(
 def test_rows_are_counted_anew_where_a_table_is_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The snapshot is the same, and its files have other numbers."""
+    """The snapshot is the same, but its files have other numbers."""
     place, config = tmp_path / "t", tmp_path / "pruner.toml"
     _append(place, 0)
     config.write_text(f'[tables.t]\nuri = "{place}"\n', encoding="utf-8")

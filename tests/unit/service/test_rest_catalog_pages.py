@@ -1,4 +1,4 @@
-"""Pages of a plan after what the plan kept: none is lost or named twice, whatever happens between them."""
+"""Pages of a plan from its kept files: none is lost or named twice, whatever happens between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FROM_40: dict[str, Any] = {"type": "gt-eq", "term": "id", "value": 40}
 
 
 class Client:
-    """Asks one service for pages of one table."""
+    """Requests pages of one table from one service."""
 
     def __init__(self, url: str, table: str) -> None:
         self._place = f"{url}/iceberg/v1/namespaces/default/tables/{table}"
@@ -72,7 +72,7 @@ def _write(folder: Path, at: int, start: int) -> None:
 
 
 def _table(folder: Path, name: str) -> Path:
-    """File 00 has the ids 0 to 9, file 01 those from 10 to 19, and so on; an index knows."""
+    """File 00 has the ids 0 to 9, file 01 those from 10 to 19, and so on, with an index over them."""
     place = folder / name
     place.mkdir()
     for at in range(FILES):
@@ -98,7 +98,7 @@ def client(place: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for each plan that is made of a snapshot."""
+    """One entry for each plan made of a snapshot."""
     made: list[str] = []
     plan = PinnedSnapshot.plan
 
@@ -143,7 +143,7 @@ def test_filters_and_clients_do_not_share_pages(client: Client, plans: list[str]
 
 
 def test_names_in_other_cases_are_another_question(client: Client) -> None:
-    """The token of one page with what another plan was asked: no name of a column is taken by the other's rule."""
+    """The token of one page with the question of another plan: no column name is resolved by the other's rule."""
     upper = {**UP_TO_80, "term": "ID"}
     page = client.ask("plan", "Java", filter=upper, **{"case-sensitive": False})
     start = routes._page_of_token(page["plan-tasks"][0])
@@ -167,7 +167,7 @@ def test_the_token_says_which_filter_not_the_plan(client: Client) -> None:
 
 @pytest.mark.slow
 def test_the_table_changes_between_pages(place: Path, client: Client) -> None:
-    """Pages of the first plan are of its own snapshot; those of the next one are not."""
+    """Pages of the first plan belong to its own snapshot; those of the next one do not."""
     first = client.ask("plan", filter=FROM_40)
     (place / "05.parquet").unlink()
     _write(place, 20, 55)
@@ -199,7 +199,7 @@ def test_an_index_goes_and_comes_between_pages(place: Path, client: Client, plan
 
 
 def test_an_index_that_is_refreshed_between_pages(place: Path, client: Client) -> None:
-    """A file that the index did not know is kept until it does; older pages end as they began."""
+    """A file unknown to the index is kept until it is indexed; older pages end as they began."""
     _write(place, 12, 0)
     first = client.ask("plan", filter=FROM_40)
     pruner.open_table(place).refresh()
@@ -212,7 +212,7 @@ def test_an_index_that_is_refreshed_between_pages(place: Path, client: Client) -
 def test_tables_of_equal_snapshot_ids_do_not_share_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of a snapshot does not tell which table it is of."""
+    """The number of a snapshot does not tell which table it belongs to."""
     monkeypatch.setattr(tasks, "PAGE", PAGE)
     monkeypatch.setattr(routes, "snapshot_number", lambda _: 7)
     monkeypatch.setattr(ServedTable, "snapshot_id", 7)
@@ -253,7 +253,7 @@ def test_what_was_forgotten_is_planned_again(
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """By bytes; what was used longest ago goes first, and nothing is kept that takes more than all may."""
+    """By bytes; the least recently used goes first, and nothing is kept that takes more than the total."""
     known = PagedPlans(5_000)
     for number in range(10):
         for size in (100, 5_000):
@@ -276,7 +276,7 @@ def test_pages_of_an_iceberg_table_that_changes(
     folder = Path(own.location().removeprefix("file://"))
 
     def publish() -> set[str]:
-        """Let readers without the catalog know of the newest metadata; returns the files that are to be planned."""
+        """Publish the newest metadata to readers without the catalog; return the files that must be planned."""
         shutil.copy(own.metadata_location.removeprefix("file://"), folder / "metadata" / "v1.metadata.json")
         (folder / "metadata" / "version-hint.text").write_text("1", encoding="ascii")
         files = [task.file.file_path for task in own.scan(row_filter="id >= 24").plan_files()]
@@ -312,7 +312,7 @@ def test_pages_of_an_iceberg_table_that_changes(
 def test_pages_of_an_incremental_scan_are_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[str]
 ) -> None:
-    """They name what a snapshot added, those of a scan of it all its files; both begin with the same filter."""
+    """They name the files that a snapshot added, those of a scan all its files; both begin with the same filter."""
     monkeypatch.setattr(tasks, "PAGE", 1)
     own = IcebergLake(tmp_path).create("grown", "months")
     for start in (0, 12, 40):
@@ -355,7 +355,7 @@ def footers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _uneven(place: Path, at: int) -> None:
-    """A file with a number of rows that no other one has."""
+    """A file with a unique number of rows."""
     pq.write_table(pa.table({"id": range(at * 10, at * 10 + at + 1)}), place / f"{at:02}.parquet")
 
 
@@ -416,7 +416,7 @@ def test_an_index_that_cannot_be_read_says_no_row_counts(tmp_path: Path, footers
 def test_a_switched_off_index_says_no_row_counts(
     tmp_path: Path, footers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever suspects an index switches it off, and nothing comes from it."""
+    """A user who suspects an index switches it off, and nothing is taken from it."""
     place = tmp_path / "t"
     place.mkdir()
     for at in range(FILES):

@@ -1,4 +1,4 @@
-"""The catalog's requests one by one: answers as the specification has them, plans by id, incremental scans, attacks."""
+"""The catalog's requests one by one: answers by the specification, plans by id, incremental scans, attacks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Lake(NamedTuple):
         return found
 
     def state(self) -> list[tuple[str, int, str]]:
-        """Everything below the folder, with what it holds."""
+        """All files below the folder, with their content."""
         return [
             (str(each), each.stat().st_mtime_ns, hashlib.sha256(each.read_bytes()).hexdigest())
             for each in sorted(self.folder.rglob("*"))
@@ -116,7 +116,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield Lake(f"{url}/iceberg", folder, own)
 
 
-# Answers as the specification has them
+# Answers by the specification
 
 
 def _checked(answer: requests.Response, schema: str, status: int = 200) -> Any:
@@ -231,7 +231,7 @@ WRITES: list[tuple[str, str, Any]] = [
 
 
 def test_no_write_changes_anything(lake: Lake) -> None:
-    """Each is refused with what to do instead."""
+    """Each is refused with an alternative."""
     before = lake.state()
     for method, path, content in WRITES:
         for table in ("tree", "grown"):
@@ -242,7 +242,7 @@ def test_no_write_changes_anything(lake: Lake) -> None:
 
 
 def test_the_judge_can_fail(lake: Lake) -> None:
-    """Each kind of thing that may be wrong in an answer is found."""
+    """Each kind of error in an answer is found."""
     plan = lake.plan("tree", filter=NEEDLE).json()
     assert problems("PlanTableScanResult", plan) == []
     assert problems("PlanTableScanResult", {**plan, "plan_id": 1})
@@ -269,7 +269,7 @@ def test_the_judge_can_fail(lake: Lake) -> None:
         assert problems("LoadTableResult", {"metadata": {**metadata["metadata"], name: wrong}}), name
 
 
-# Plans by their ids
+# Plans by id
 
 
 def test_a_plan_is_fetched_again_until_it_is_cancelled(lake: Lake) -> None:
@@ -329,7 +329,7 @@ def _added(own: Any, snapshot: Any) -> set[str]:
 
 @pytest.mark.slow
 def test_incremental_scans_name_what_appends_added(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all ranges of snapshots; the rewrite in between is passed over, as Iceberg's own scan does."""
+    """For all ranges of snapshots; the rewrite in between is skipped, as in Iceberg's own scan."""
     monkeypatch.setattr(tasks, "PAGE", 3)
     snapshots = lake.own.metadata.snapshots
     operations = [each.summary.operation.value for each in snapshots]
@@ -370,7 +370,7 @@ def test_incremental_scans_are_pruned(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_names_are_those_of_the_snapshots_schema_where_a_client_says_so(tmp_path: Path) -> None:
-    """A name that two columns had is one of them by the schema of a snapshot; else it may be either."""
+    """A name that two columns had means one of them by the schema of a snapshot; otherwise it may be either."""
     made = IcebergLake(tmp_path)
     own = made.create("t")
     for start in (0, 12, 24):
@@ -402,7 +402,7 @@ def test_names_are_those_of_the_snapshots_schema_where_a_client_says_so(tmp_path
 
 @pytest.mark.slow
 def test_many_plans_are_planned_and_forgotten(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept of plans never takes more than its bound, however large their filters are."""
+    """What is kept of plans never exceeds its bound, however large their filters are."""
     monkeypatch.setattr(routes, "_PLAN_BYTES", 50_000)
     with running_service(lake.folder / "pruner.toml", Settings(limits=PATIENT)) as url:
         few = Lake(f"{url}/iceberg", lake.folder, None)
@@ -419,7 +419,7 @@ def test_many_plans_are_planned_and_forgotten(lake: Lake, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_a_filter_too_large_to_be_sent_back_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than that the second page cannot be asked for."""
+    """Better than a second page that cannot be requested."""
     monkeypatch.setattr(tasks, "PAGE", 2)
     noise = b"".join(hashlib.sha256(str(at).encode()).digest() for at in range(700))
     content = {"type": "eq", "term": "id", "value": base64.b64encode(noise).decode()}
@@ -450,7 +450,7 @@ def test_a_page_token_that_unpacks_to_too_much_is_refused(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_slow_clients_do_not_keep_others_waiting(lake: Lake) -> None:
-    """Bodies that never end take no place for longer than a body may take; meanwhile others are served."""
+    """Endless bodies occupy no slot for longer than a body may take; meanwhile others are served."""
     limits = Limits(body_seconds=0.2, concurrent=4, wait_seconds=PATIENCE, plan_seconds=PATIENCE)
     with running_service(lake.folder / "pruner.toml", Settings(limits=limits)) as url:
         host, port = url.removeprefix("http://").split(":")
@@ -471,7 +471,7 @@ def test_slow_clients_do_not_keep_others_waiting(lake: Lake) -> None:
 
 
 def test_neither_token_nor_secret_is_told(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
-    """A wrong token is refused for each route; what a store's options hold is in no answer."""
+    """A wrong token is refused for each route; no answer contains what a store's options hold."""
     secret, token = "s3cr3t-of-the-store", "a token that is long enough"
     config = lake.folder.parent / f"{lake.folder.name}-secret.toml"
     config.write_text(
@@ -512,7 +512,7 @@ def test_neither_token_nor_secret_is_told(lake: Lake, caplog: pytest.LogCaptureF
 
 @pytest.mark.slow
 def test_a_client_that_plans_by_itself_finds_the_manifests(lake: Lake) -> None:
-    """As DuckDB does, which asks for nothing else than these; it reads the same rows."""
+    """Like DuckDB, which makes no other requests than these; it reads the same rows."""
     assert lake.ask("GET", "config?warehouse=lake").status_code == 200
     assert lake.ask("GET", "namespaces/web/tables").status_code == 200
     served = lake.ask("GET", "namespaces/web/tables/grown").json()["metadata"]
@@ -539,7 +539,7 @@ def test_stock_clients_still_read_every_row(lake: Lake) -> None:
 
 @pytest.mark.parametrize("table", ["tree", "grown"])
 def test_sizes_and_row_counts_are_those_of_the_files(lake: Lake, table: str) -> None:
-    """Clients count by them, and read footers by them; bounds, which could drop a file, are never sent."""
+    """Clients use them for counts and to read footers; bounds, which could drop a file, are never sent."""
     tasks_ = lake.plan(table).json()["file-scan-tasks"]
     assert len(tasks_) >= 4
     for each in tasks_:
@@ -584,7 +584,7 @@ def test_a_table_of_such_columns_alone_is_refused(tmp_path: Path) -> None:
 def test_an_etag_is_another_one_as_soon_as_the_answer_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the table's state and of the configuration that goes with it."""
+    """Of the table's state and of the configuration that is part of the answer."""
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "t" / "a.parquet")
     (tmp_path / "pruner.toml").write_text(f'[tables."web.t"]\nuri = "{tmp_path}/t"\n', encoding="utf-8")

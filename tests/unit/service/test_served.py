@@ -1,4 +1,4 @@
-"""Tables are opened before anybody asks, and `pruner.toml` is read again while the service runs."""
+"""Tables are opened before any request, and `pruner.toml` is read again while the service runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def config(lake: Path) -> Path:
 def test_tables_are_opened_and_what_cannot_be_read_is_named(
     config: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One table that is not there keeps no other from being opened; it is named once, and tried again."""
+    """One missing table does not prevent others from being opened; it is named once, and tried again."""
     config.write_text(ABSENT + NUMBERS, encoding="utf-8")
     served = Served(load())
     assert served.readiness() == "starting"
@@ -65,7 +65,7 @@ def test_where_no_table_can_be_read_the_service_is_alive_but_not_ready(
 
 
 def test_a_table_that_is_added_is_served_without_a_restart(client: Client, config: Path) -> None:
-    """So is an alias; what is gone from the file is gone."""
+    """So is an alias; what was removed from the file is no longer served."""
     until(lambda: client.get("/readyz").status == 200)
     assert client.post("/v1/plan", _request("more")).status == 404
     config.write_text(NUMBERS.replace("numbers]", "more]").replace("web.numbers", "web.more"), "utf-8")
@@ -76,7 +76,7 @@ def test_a_table_that_is_added_is_served_without_a_restart(client: Client, confi
 
 
 def test_a_table_of_which_the_file_says_the_same_stays_open(config: Path) -> None:
-    """No second listing because of another table, or of another alias; other places are opened anew."""
+    """No second listing because of another table, or of another alias; other settings open the table again."""
     served = Served(load())
     served.open_tables()
     before = served.table("numbers")
@@ -93,7 +93,7 @@ def test_a_table_of_which_the_file_says_the_same_stays_open(config: Path) -> Non
 def test_a_broken_file_leaves_everything_as_it_was(
     config: Path, broken: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says so once, not at every look."""
+    """The log reports it once, not at every check."""
     served = Served(load())
     served.open_tables()
     if broken is None:

@@ -39,7 +39,7 @@ def _request(predicate: dict[str, Any] | str, table: str = "numbers", **more: An
 
 
 def _dropped(answer: dict[str, Any], keys: bytes | None = None) -> set[bytes]:
-    """The keys of the files that an answer lets the client leave out, as a client works them out."""
+    """The keys of the files that an answer lets the client skip, computed like a client."""
     bits = np.frombuffer(zlib.decompress(base64.b64decode(answer["drop"])), np.uint8)
     marked = np.unpackbits(bits, count=answer["total"], bitorder="little")
     known = base64.b64decode(answer["keys"]) if keys is None else keys
@@ -47,7 +47,7 @@ def _dropped(answer: dict[str, Any], keys: bytes | None = None) -> set[bytes]:
 
 
 def _keys(*files: Path) -> set[bytes]:
-    """Keys as docs/http.md defines them, worked out here anew."""
+    """Keys as docs/http.md defines them, computed independently."""
     return {hashlib.sha256(f"{file}\0{file.stat().st_size}".encode()).digest()[:16] for file in files}
 
 
@@ -56,7 +56,7 @@ def _keys(*files: Path) -> set[bytes]:
     "table", ["numbers", "NUMBERS", "hive.web.numbers", "path", "local path", "file path"]
 )
 def test_a_plan_drops_exactly_what_the_index_can_prove(client: Client, lake: Path, table: str) -> None:
-    """By name, alias or base path: the file with the row stays, the nineteen others go."""
+    """By name, alias or base path: the file with the row stays, the nineteen others are dropped."""
     asked = {"path": str(lake), "local path": f"local://{lake}/", "file path": f"file:{lake}"}.get(
         table, table
     )
@@ -78,7 +78,7 @@ def test_the_expression_form_plans_like_sql(client: Client) -> None:
 
 
 def test_a_file_written_anew_under_its_name_is_not_in_the_drop_list(client: Client, lake: Path) -> None:
-    """A drop is bound to path and size: what stands there later has another key."""
+    """A drop is bound to path and size: a later file at the same path has another key."""
     answer = client.post("/v1/plan", _request("n = 42")).json
     replaced = lake / "part-07.parquet"
     before = _keys(replaced)
@@ -90,7 +90,7 @@ def test_a_file_written_anew_under_its_name_is_not_in_the_drop_list(client: Clie
 
 
 def test_keys_travel_once(client: Client) -> None:
-    """A client that knows the snapshot gets the bits alone, and can fetch the keys by themselves."""
+    """A client that knows the snapshot gets only the bits, and can fetch the keys separately."""
     first = client.post("/v1/plan", _request("n = 42")).json
     again = client.post("/v1/plan", _request("n = 42", known_snapshot=first["snapshot_id"])).json
     fetched = client.get(f"/v1/snapshots/{first['snapshot_id']}/keys")
@@ -100,7 +100,7 @@ def test_keys_travel_once(client: Client) -> None:
 
 
 def test_a_report_is_made_again(client: Client, lake: Path) -> None:
-    """By plan id, as long as the table is the same; afterwards the answer is 410."""
+    """By plan id, as long as the table is unchanged; afterwards the answer is 410."""
     made = client.post("/v1/plan", _request("n = 42")).json
     report = client.get(f"/v1/plans/{made['plan_id']}")
     assert report.status == 200
@@ -176,7 +176,7 @@ def test_large_and_slow_bodies_are_refused(serve: Callable[[Settings], Client]) 
 
 
 def test_too_many_at_once_are_refused(serve: Callable[[Settings], Client]) -> None:
-    """While the only place is taken a second request waits as long as its client prefers, then gets 429."""
+    """While the only slot is taken, a second request waits as long as its client prefers, then gets 429."""
     client = serve(Settings(limits=replace(PATIENT, concurrent=1)))
     host, port = client.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as waiting:
@@ -198,10 +198,10 @@ def test_requests_wait_for_their_turn(serve: Callable[[Settings], Client]) -> No
 
 
 def test_answers_do_not_wait_for_acknowledgements(client: Client) -> None:
-    """A client acknowledges the head of an answer 40 ms late once a connection is some requests old."""
+    """A client acknowledges the head of an answer 40 ms late once a connection has served some requests."""
     connection = http.client.HTTPConnection(client.url.removeprefix("http://"))
     seconds: list[float] = []
-    # One that does not wait is enough, and a busy machine may be slow for long. Where answers wait, all of them do.
+    # One request that does not wait is enough; a busy machine may be slow for long. If answers wait, all of them do.
     while len(seconds) < 600 and not any(each < 0.03 for each in seconds[40:]):
         started = time.perf_counter()
         connection.request("GET", "/healthz")
@@ -212,13 +212,13 @@ def test_answers_do_not_wait_for_acknowledgements(client: Client) -> None:
 
 
 def test_a_slow_plan_is_given_up(serve: Callable[[Settings], Client]) -> None:
-    """No plan is made in no time."""
+    """No plan can be made in zero seconds."""
     client = serve(Settings(limits=Limits(plan_seconds=0)))
     assert client.post("/v1/plan", _request("n = 42")).status == 408
 
 
 def test_metrics_count_by_configured_names(client: Client, lake: Path) -> None:
-    """What a client sends never becomes a label."""
+    """Input from a client never becomes a label."""
     client.post("/v1/plan", _request("n = 42", str(lake)))
     client.post("/v1/plan", _request("n = 42", "unheard of"))
     text = client.get("/metrics").body.decode()
@@ -245,7 +245,7 @@ def test_many_clients_at_once(client: Client) -> None:
 
 
 def test_the_description_names_every_route(client: Client) -> None:
-    """And its references lead somewhere."""
+    """Its references resolve."""
     document = client.get("/v1/openapi.json").json
     assert set(document["paths"]) == {
         "/v1/plan", "/v1/plans", "/v1/answers", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/v1/asked",
@@ -280,7 +280,7 @@ def test_settings_that_let_strangers_in_are_refused(settings: Settings, sentence
 
 
 def test_one_file_has_one_key_however_it_is_written() -> None:
-    """Trino's, Hadoop's and our spelling of a place; another file of an object store stays another."""
+    """Trino's, Hadoop's and our spelling of a path; another file of an object store stays another."""
     local = {"/lake/a b%20/x.parquet", "file:/lake/a b%20/x.parquet", "local:///lake//a b%20/x.parquet"}
     assert {normal_path(path) for path in local} == {"/lake/a b%20/x.parquet"}
     assert normal_path("s3a://b/k//x") == normal_path("s3://b/k//x") != normal_path("s3://b/k/x")
@@ -288,7 +288,7 @@ def test_one_file_has_one_key_however_it_is_written() -> None:
 
 
 def test_memory_for_past_plans_is_bounded() -> None:
-    """The oldest request goes first, and the same request on the same snapshot is kept once."""
+    """The oldest request goes first, and a repeated request on the same snapshot is kept once."""
     reports = Reports(limit_bytes=2 * (ENTRY_BYTES + 125))
     ids = [reports.remember(b"x" * 100 + str(i).encode(), "s") for i in range(3)]
     assert [reports.asked(each) is not None for each in ids] == [False, True, True]

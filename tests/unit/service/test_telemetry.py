@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span for each plan and the figures of `/metrics`, without a constant of a predicate."""
+"""OpenTelemetry: a span for each plan and the figures of `/metrics`, without constants of predicates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def observed(lake: Path) -> Iterator[tuple[Client, InMemorySpanExporter, InMemor
 
 
 def _figures(reader: InMemoryMetricReader) -> dict[str, dict[tuple[Any, ...], float]]:
-    """Values by name and attributes; of a histogram the number of values."""
+    """Values by name and attributes; for a histogram, the number of values."""
     data = reader.get_metrics_data()
     assert data is not None
     found: dict[str, dict[tuple[Any, ...], float]] = {}
@@ -59,7 +59,7 @@ def _figures(reader: InMemoryMetricReader) -> dict[str, dict[tuple[Any, ...], fl
 def test_a_plan_is_a_span_and_counted(
     observed: tuple[Client, InMemorySpanExporter, InMemoryMetricReader],
 ) -> None:
-    """Twice the same request: the second one is answered from memory, and says so."""
+    """The same request twice: the second one is answered from memory, and the span says so."""
     client, spans, figures = observed
     for _ in range(2):
         assert client.post("/v1/plan", _request(f"n = 42 AND n < {SECRET}"), traceparent=PARENT).status == 200
@@ -102,7 +102,7 @@ def test_a_refused_plan_is_a_failed_span_without_its_text(
 
 @contextmanager
 def _collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """What takes spans and figures over HTTP; gives its URL and what came."""
+    """A receiver of spans and figures over HTTP; yields its URL and what it received."""
     came: list[tuple[str, bytes]] = []
 
     class Taking(BaseHTTPRequestHandler):
@@ -127,7 +127,7 @@ def _collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
 
 @pytest.mark.processes
 def test_a_service_sends_what_it_has_before_it_ends(lake: Path) -> None:
-    """The endpoint stands in OpenTelemetry's own variable; whoever stops the service loses no span."""
+    """The endpoint is in OpenTelemetry's own variable; stopping the service loses no span."""
     with _collector() as (url, came):
         named = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
         with patch.dict(os.environ, named), planner_process(lake.parents[1]) as (service, _):

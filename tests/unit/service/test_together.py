@@ -1,4 +1,4 @@
-"""The scans of one query in one request: the plans that each would have had alone, none held up by another's table."""
+"""The scans of one query in one request: the plans that each would get alone, none delayed by another's table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _decided(plan: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_each_scan_gets_the_plan_that_it_would_get_alone(client: Client) -> None:
-    """Also those beside scans that are refused, each with the status and the sentence that it would have alone."""
+    """Also beside scans that are refused, each with the status and the sentence that it would get alone."""
     scans: list[Any] = [
         _scan("n = 42"),
         _scan("n >= 150", "hive.web.numbers"),
@@ -65,7 +65,7 @@ def test_each_scan_gets_the_plan_that_it_would_get_alone(client: Client) -> None
 
 
 def test_keys_of_a_snapshot_are_sent_once(client: Client) -> None:
-    """The first answer about a table has them; with the others the client knows them."""
+    """The first answer about a table has them; for the others the client knows them."""
     scans = [_scan(f"n = {number}") for number in range(5)]
     found = _lines(client.post("/v1/plans", {"scans": scans}))
     assert [found[number]["plan"]["keys"] is not None for number in range(5)] == [True, *[False] * 4]
@@ -78,7 +78,7 @@ def test_keys_of_a_snapshot_are_sent_once(client: Client) -> None:
 def test_the_scans_of_a_table_see_one_state_of_it(
     client: Client, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that comes between two plans of one query is in neither; the next query sees it."""
+    """A file added between two plans of one query is in neither; the next query sees it."""
     plan = Planning.plan
     looks: list[str] = []
     look = Planning.look
@@ -104,7 +104,7 @@ def test_the_scans_of_a_table_see_one_state_of_it(
 def test_a_slow_table_holds_up_no_other(
     lake: Path, serve: Callable[[Settings], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan of the other table is on the line while the slow one is still being listed."""
+    """The plan of the other table is sent while the slow one is still being listed."""
     config = lake.parent.parent / "pruner.toml"
     config.write_text(config.read_text() + '[tables.slow]\nuri = "lake/numbers"\n')
     client = serve(Settings(limits=PATIENT))
@@ -127,7 +127,7 @@ def test_a_slow_table_holds_up_no_other(
 
 
 def test_a_table_that_cannot_be_read_is_tried_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query of forty scans of it must not wait forty times."""
+    """A query with forty scans of it must not wait forty times."""
     tried: list[str] = []
 
     def failing(self: Planning, asked: Any) -> Looked:
@@ -162,7 +162,7 @@ def test_requests_that_hold_no_scans_are_refused(client: Client, body: Any, stat
 def test_plans_that_take_too_long_together_are_refused_one_by_one(
     serve: Callable[[Settings], Client],
 ) -> None:
-    """The request is answered; what could not be planned in time is named."""
+    """The request is answered; scans that could not be planned in time are named."""
     client = serve(Settings(limits=Limits(plan_seconds=0)))
     found = _lines(client.post("/v1/plans", {"scans": [_scan("n = 1"), _scan("n = 2")]}))
     assert {each["status"] for each in found.values()} == {408}

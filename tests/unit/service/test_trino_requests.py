@@ -45,7 +45,7 @@ def _dropped(answer: dict[str, Any]) -> list[int]:
     ],
 )
 def test_what_a_predicate_of_trino_keeps(client: Client, predicate: str, kept: int) -> None:
-    """Files of ten numbers each: what bounds prove is dropped, and the rest is not."""
+    """Files of ten numbers each: what bounds prove is dropped, and the rest stays."""
     answer = client.post("/v1/plan", _asked(predicate))
     assert answer.status == 200, answer.json
     assert (answer.json["kept"], answer.json["total"]) == (kept, FILES)
@@ -71,14 +71,14 @@ def test_the_report_says_why_a_part_was_not_understood(client: Client) -> None:
     ],
 )
 def test_content_of_another_shape_is_refused(client: Client, hostile: dict[str, Any]) -> None:
-    """With the place that is wrong, and nothing is planned: the plugin reads everything then."""
+    """With the faulty position, and nothing is planned: the plugin then reads everything."""
     answer = client.post("/v1/plan", _asked(hostile))
     assert answer.status == 422
     assert set(answer.json) == {"error"}
 
 
 def test_deep_content_is_refused_or_opaque(client: Client) -> None:
-    """Ten thousand levels end in an answer, not in a broken connection."""
+    """Ten thousand levels get an answer, not a broken connection."""
     node = '{"node":"call","function":"$not","type":"boolean","arguments":['
     deep = node * 10_000 + "]}" * 10_000
     body = json.dumps(_asked("n all")).replace('"domains"', f'"expression": {deep}, "domains"', 1).encode()

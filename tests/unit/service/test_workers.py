@@ -1,4 +1,4 @@
-"""Several workers on one port: any answers for all, one that dies is replaced, and none outlives the service."""
+"""Several workers on one port: each answers for all, one that dies is replaced, and none outlives the service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = 16
 
 
 def _workers(pid: int) -> list[int]:
-    """The workers of a service, without the process that keeps track of what they share."""
+    """The workers of a service, without the process that tracks what they share."""
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [int(child) for child in listed if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
@@ -38,7 +38,7 @@ def _asked(client: Client, number: int) -> dict[str, Any]:
     asked = {"table": "numbers", "session": {"engine": "trino"}, "predicate": predicate}
     answer = client.post("/v1/plan", asked)
     while answer.status == http.HTTPStatus.REQUEST_TIMEOUT:
-        # A worker that was just started on a machine with much else to do: it refuses, and says nothing untrue.
+        # A worker just started on a busy machine: it refuses, which is not a wrong answer.
         answer = client.post("/v1/plan", asked)
     assert (answer.status, answer.json["kept"], answer.json["total"]) == (200, 1, FILES)
     return answer.json
@@ -71,7 +71,7 @@ def test_workers_end_when_the_process_that_started_them_is_killed(service: tuple
 
 
 def _any_worker_tells_what_another_one_planned(client: Client, lake: Path) -> None:
-    """Reports, keys, figures and the page are the same, whichever worker is asked."""
+    """Reports, keys, figures and the page are the same from every worker."""
     plans = [_asked(client, number) for number in range(ASKED)]
     by = {each: _log(lake).count(f"worker {each}: table numbers: 1 of 20") for each in (1, 2)}
     assert sum(by.values()) == ASKED
@@ -88,7 +88,7 @@ def _any_worker_tells_what_another_one_planned(client: Client, lake: Path) -> No
 
 
 def _any_worker_knows_plans_of_the_catalog(client: Client) -> None:
-    """Whichever is asked makes a plan again by its id, or forgets it."""
+    """Any worker makes a plan again by its id, or forgets it."""
     place = "/iceberg/v1/namespaces/default/tables/numbers/plan"
     plans = [client.post(place, {}).json["plan-id"] for _ in range(ASKED)]
     for each in plans:
@@ -100,7 +100,7 @@ def _any_worker_knows_plans_of_the_catalog(client: Client) -> None:
 
 
 def _the_port_is_not_shared_with_another_service(client: Client, lake: Path) -> None:
-    """Sockets that share a port would else take connections from a service that has it already."""
+    """Otherwise sockets that share a port would take connections from a service that already has it."""
     port = client.url.rpartition(":")[2]
     second = subprocess.run(
         command_line("serve", "--port", port, "--workers", "2"),
@@ -115,7 +115,7 @@ def _the_port_is_not_shared_with_another_service(client: Client, lake: Path) -> 
 
 
 def _a_worker_that_dies_is_replaced(client: Client, pid: int, lake: Path) -> None:
-    """Requests that reach its place meanwhile wait; what it counted stays counted."""
+    """Requests that reach it meanwhile wait; what it counted stays counted."""
     before = _workers(pid)
     assert len(before) == WORKERS
     os.kill(before[0], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Where files are made: here writing waits for the disk, which it does nowhere else in `make test`."""
+"""Files are written durably here: writes wait for the disk, as they do nowhere else in `make test`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which credentials count, place by place, at a server that accepts one access key and no other.
+"""Which credentials apply, source by source, at a server that accepts one access key and no other.
 
-The places in their order: options of the call, `pruner.toml`, the environment, the store's own chain.
+The sources in order: options of the call, `pruner.toml`, the environment, the store's own chain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TABLE = "s3://bucket/lake/t"
 
 
 class _Role(BaseHTTPRequestHandler):
-    """As much of a machine's metadata service as a client asks for the credentials of its role."""
+    """As much of a machine's metadata service as a client needs to get the credentials of its role."""
 
     key = RIGHT
 
@@ -96,7 +96,7 @@ def _keys(key: str) -> dict[str, str]:
 def _placed(
     monkeypatch: pytest.MonkeyPatch, folder: Path, endpoint: str, keys: dict[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Put keys where they are to be found; gives the options of the call."""
+    """Put keys where they will be found; yields the options of the call."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     plain = {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1"}
@@ -154,7 +154,7 @@ def test_credentials_that_come_later_count(
 def test_base_files_are_read_with_credentials_that_come_later(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
-    """Their stores were remembered without the environment, and footers were refused once a key had rotated."""
+    """Their stores were cached without the environment, and footers were refused once a key had rotated."""
     plain = {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1"}
     for name, value in _keys(WRONG).items():
         monkeypatch.setenv(name.upper(), value)

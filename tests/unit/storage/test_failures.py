@@ -1,4 +1,4 @@
-"""What people read when an object store refuses: the cause, and what to do."""
+"""What users read when an object store refuses: the cause, and the remedy."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_http_without_leave() -> None:
 
 
 def test_a_forked_process_is_told_that_it_cannot_use_object_stores() -> None:
-    """It waited for ever, for threads that only the other process has."""
+    """It waited forever, for threads that only the other process has."""
     with serve() as (options, _):
         store = open_store("s3://bucket/x", options)
         store.put_new("a", b"1")
         memory = open_store("memory://forked/x")
         with warnings.catch_warnings():
-            # Python 3.12 and later warn of forks beside threads.
+            # Python 3.12 and later warn of forks in processes with threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:  # pragma: no cover
@@ -105,7 +105,7 @@ def test_half_a_pair_of_credentials() -> None:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        # What the client says on a machine that has no role to offer.
+        # The client's message on a machine without a role.
         (
             "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1.5ms - Server "
             "returned non-2xx status code: 403 Forbidden: resolve_deny: denied destination",

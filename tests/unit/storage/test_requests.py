@@ -1,4 +1,4 @@
-"""How many requests a store gets: what a plan costs there is round trips."""
+"""How many requests a store gets: the cost of a plan there is round trips."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TABLE = "s3://bucket/lake/t"
 
 @dataclass(frozen=True)
 class Lake:
-    """A table in a store, and what stands in front of it."""
+    """A table in a store, and the proxy in front of it."""
 
     options: dict[str, str]
     proxy: StoreProxy
     objects: dict[str, bytes]
 
     def requests(self) -> list[str]:
-        """What was asked for since the last time, by kind and folder."""
+        """The requests since the last call, by kind and folder."""
         found = [f"{each.kind} {_folder(each.key)}" for each in self.proxy.requests]
         self.proxy.forget()
         return found
@@ -84,7 +84,7 @@ def test_a_plan_of_a_new_process(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_a_file_more_costs_no_request_and_one_less_or_another_costs_one(lake: Lake) -> None:
-    """Records belong to slices by the digest of a run of them; where that is not found, by the keys of each."""
+    """Records belong to slices by the digest of a run of them; if that is not found, by the keys of each."""
     added = {f"lake/t/{FILES}.parquet": lake.objects["lake/t/5.parquet"]}
     another = {"lake/t/2.parquet": lake.objects["lake/t/5.parquet"]}
     for changed, batches_read in ((added, 0), (another, 1), ({"lake/t/2.parquet": None}, 1)):
@@ -112,5 +112,5 @@ def test_a_plan_that_may_be_older_asks_nothing(lake: Lake) -> None:
 @pytest.mark.slow
 def test_places_of_a_bucket_share_connections(lake: Lake) -> None:
     pruner.open_table(TABLE, storage_options=lake.options).plan("x = 1")
-    # They were opened when the index was made. Each place once had its own: 11. What is asked at once may need more.
+    # They were opened when the index was made. Once each path had its own: 11. Parallel requests may need more.
     assert lake.proxy.connections <= 3 < len(lake.proxy.requests)

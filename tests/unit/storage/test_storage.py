@@ -1,4 +1,4 @@
-"""Stores: what every one of them promises, and what is particular to the local disk and to object stores."""
+"""Stores: what every one of them guarantees, and what is specific to the local disk and to object stores."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_listing_is_that_of_a_sorted_set(
 ) -> None:
     place = f"memory://{uuid.uuid4()}/root"
     if local:
-        # A file system has no file and folder of one name.
+        # A file system cannot have a file and a folder of one name.
         names = {name for name in names if not any(other.startswith(f"{name}/") for other in names)}
         assume(not any(folder == name or folder.startswith(f"{name}/") for name in names))
         place = str(tmp_path_factory.mktemp("store"))
@@ -294,7 +294,7 @@ def test_an_unreachable_store_gives_one_sentence_without_secrets() -> None:
         "aws_access_key_id": "AKIAHIDDEN",
         "aws_secret_access_key": "hidden-secret",
     }
-    # Without allow_http the client refuses at once instead of trying again and again.
+    # Without allow_http the client refuses at once instead of retrying.
     store = open_store("s3://bucket/x", options)
     with pytest.raises(StorageError) as caught:
         store.get("log/1", 10)

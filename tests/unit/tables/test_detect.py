@@ -1,4 +1,4 @@
-"""What is opened as which format, and what is refused by name (rule R8)."""
+"""Which format a path is opened as, and what is refused by name (rule R8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table
 
 
 def hudi_folder(root: Path, version: int | str = 9, more: str = "") -> Path:
-    """A folder that says it is a Hudi table, and has no commits."""
+    """A folder that claims to be a Hudi table, and has no commits."""
     (root / ".hoodie" / "timeline").mkdir(parents=True)
     (root / ".hoodie" / "hoodie.properties").write_text(PROPERTIES.format(version=version) + more)
     return root
@@ -165,7 +165,7 @@ def test_uris_that_are_not_understood(tmp_path: Path):
 
 
 class Claiming:
-    """A table format of another distribution that answers and opens as it is told."""
+    """A table format of another distribution that answers and opens as configured."""
 
     title = "a made-up table"
     several_roots = False

@@ -83,7 +83,7 @@ def test_a_store_gives_the_same_schema_as_the_disk(tmp_path: Path):
 
 
 class Counting(StoreLister):
-    """Remembers how many bytes were asked for, read by read."""
+    """Records how many bytes were requested, read by read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -95,7 +95,7 @@ class Counting(StoreLister):
 
 
 def test_of_later_objects_about_as_much_is_read_as_the_longest_footer_has(tmp_path: Path):
-    """Each cost 64 KiB, where most footers have a few. One that is longer than all before takes a second read."""
+    """Each read took 64 KiB, where most footers have a few. A footer longer than all before takes a second read."""
     store = open_store("memory://tails/table")
     lister = Counting(store)
     files = [
@@ -115,7 +115,7 @@ def test_of_later_objects_about_as_much_is_read_as_the_longest_footer_has(tmp_pa
     assert lengths[:3] == [most, least, least]
     assert lengths[4:7] == [footers[2], more, more]
     assert lengths[8:10] == [footers[4], most]
-    beginnings = [lengths[3], lengths[7], lengths[10]]  # by which schemas that are known are found
+    beginnings = [lengths[3], lengths[7], lengths[10]]  # by which known schemas are found
     assert len(lengths) == 11
     assert max(beginnings) < footers[4] // 8
 

@@ -1,4 +1,4 @@
-"""Trees whose files never change in place: a look asks for each folder alone, and misses nothing that comes or goes."""
+"""Trees whose files never change in place: a listing checks only folders, and misses no addition or removal."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_folder_is_listed_until_its_stamp_is_older_than_the_clock_is_fine(tmp_
 
 
 def test_a_folder_whose_listing_began_a_tick_after_the_look_is_not_listed_once_more(tmp_path: Path) -> None:
-    """Of many folders that changed, only those are listed twice that were listed at once."""
+    """Of many changed folders, only those that were listed right away are listed again."""
     lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
     for folder in ("k=1", "k=2"):
         write_file(tmp_path / folder / "d.parquet")
@@ -94,7 +94,7 @@ def test_a_look_before_a_build_waits_where_many_files_would_be_listed_twice(tmp_
         with patch.object(folders, "_WAITED_FOR", 4):
             lister.expect_another_look()
             lister.facts()
-        # The first time there were only two files in the folders that changed.
+        # The first time the changed folders had only two files.
         assert folders_read(lister) == ([] if waits else ["k=1/", "k=2/"])
         assert paths(lister) == paths(LocalLister(str(tmp_path)))
         time.sleep(TICK)
@@ -117,7 +117,7 @@ def test_r4_a_folder_that_changes_while_a_look_waits_is_listed_once_more(tmp_pat
 
 
 def test_r4_a_folder_that_changes_while_another_is_listed_is_listed_once_more(tmp_path: Path) -> None:
-    """What was seen of it when the look began is of the time before the change."""
+    """Its state from the start of the listing is older than the change."""
     lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
     for folder in ("k=1", "k=2"):
         write_file(tmp_path / folder / "d.parquet")
@@ -146,7 +146,7 @@ def test_r4_a_folder_that_changes_while_all_are_asked_is_listed_once_more(tmp_pa
 
 
 def _slowly(then: Callable[[], None]) -> Callable[..., bool]:
-    """Reads a folder as ever, takes longer than the clock's granularity, and does something after the first one."""
+    """Reads a folder as usual, takes longer than the clock's granularity, and runs `then` after the first one."""
     plain, read = LocalLister._read_folder, list[str]()
 
     def slow(self: LocalLister, prefix: str, *rest: Any) -> bool:
@@ -182,7 +182,7 @@ def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> Non
             (tmp_path / "new.parquet").replace(root / "k=1" / "a.parquet")
             assert {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"] != before
         case "rewrite":
-            # Many file systems give the new file the inode of the old one: neither it nor the name tells.
+            # Many file systems give the new file the inode of the old one: neither inode nor name shows the change.
             file = root / "k=1" / "a.parquet"
             content = file.read_bytes()
             before = {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"]
@@ -200,7 +200,7 @@ def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> Non
 
 
 def test_folders_that_a_walk_finds_in_another_order_keep_their_files(tmp_path: Path) -> None:
-    """A later change is put in the place of its folder among all files, which that walk moved."""
+    """A later change goes to the position of its folder among all files, which that walk moved."""
     root = write_tree(tmp_path, "k=1/a.parquet", "k=2/b.parquet", "k=3/c.parquet")
     lister = settled(root)
     plain = LocalLister._read_folder
@@ -302,7 +302,7 @@ def test_a_file_that_is_still_being_written_is_read_when_it_is_done(
 
 
 def test_without_the_promise_a_file_that_changes_in_place_is_seen(tmp_path: Path) -> None:
-    """What the promise is about: kept as the difference between both ways of looking."""
+    """The meaning of the promise: kept as the difference between both ways of listing."""
     file = tmp_path / "t" / "a.parquet"
     parquet(file, [1])
     plain, promised = pruner.open_table(tmp_path / "t"), pruner.open_table(tmp_path / "t", files="immutable")

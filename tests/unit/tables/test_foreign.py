@@ -1,4 +1,4 @@
-"""Tables of other formats, as root, parent and child: their files are not all part of the data (rule R8, trap D8)."""
+"""Tables of other formats, as root, parent and child: not all of their files are data (rule R8, trap D8)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def content(**columns: Any) -> bytes:
 
 
 class Lake:
-    """A folder of the disk or a store, into which files are put."""
+    """A folder on disk or in a store, into which files are put."""
 
     def __init__(self, medium: Medium, folder: Path) -> None:
         self.root = str(folder) if medium == "disk" else f"memory://{folder.name}/deep/lake"
@@ -52,7 +52,7 @@ class Lake:
         return f"{self.root}/{path}"
 
     def refusal(self, *paths: str, **options: Any) -> str:
-        """What the user is told, at the latest by the first plan."""
+        """The refusal shown to the user, at the latest by the first plan."""
         with pytest.raises(TableError) as caught:
             self.open(*paths, **options).plan("id = 1")
         assert "\n" not in str(caught.value)
@@ -138,7 +138,7 @@ def test_r8_a_table_that_becomes_another_formats_is_refused_at_the_next_look(
 def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(
     lake: Lake, kind: str, medium: Medium, quiet: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """Also where the folders above were quiet for so long that they are asked for nothing but their times."""
+    """Also if the folders above were unchanged for so long that only their times are checked."""
     if quiet:
         monkeypatch.setattr(foreign, "_GRANULARITY_NS", -1)
     table = FOREIGN_TABLES[kind]
@@ -235,7 +235,7 @@ def test_d8_no_folder_of_a_hive_acid_table_is_opened(lake: Lake, partition: str)
             f"is a folder inside the Hive ACID table {lake.place(f'{folder}/u/{partition}')}".rstrip("/")
             in told
         )
-        # A folder above that only has such a name holds a lake.
+        # The folder above only has such a name, and holds a lake.
         lake.put(f"{folder}/lake/a.parquet")
         assert lake.open(f"{folder}/lake").plan("x = 1").total == 1
 
@@ -300,7 +300,7 @@ def test_links_to_files_that_are_nobody_elses_are_read(tmp_path: Path):
 
 
 def test_an_iceberg_table_behind_a_page_of_manifests(tmp_path: Path):
-    """Versions that are called `v…` stand behind all manifests, where a first page does not reach; a hint tells."""
+    """Versions named `v…` sort after all manifests, beyond a first page; a hint names them."""
     lake = Lake("store", tmp_path)
     lake.put("t/data/a.parquet")
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""Tables of other formats in an S3-compatible store, where every look above a root is a request (trap D8)."""
+"""Tables of other formats in an S3-compatible store, where every check above a root is a request (trap D8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pattern that matches the files of a Parquet table in a store: all of them, and nothing with a hidden name."""
+"""The pattern that matches the files of a Parquet table in a store: all of them, and none with a hidden name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PATHS = st.tuples(
 @example({"day=1/a.parquet", "_temporary/a.parquet", "day=1/_a.parquet", "day=2/.a.parquet"})
 @example({"x/a.parquet", "_temporary/a.parquet", ".x/a.parquet"})
 def test_duckdb_finds_the_visible_files_by_it_and_no_others(paths: set[str]) -> None:
-    """As DuckDB matches patterns: those of stores are matched by the same function."""
+    """DuckDB's own pattern matching: patterns of stores are matched by the same function."""
     visible = {path for path in paths if not any(map(is_hidden, path.split("/")))}
     with tempfile.TemporaryDirectory() as folder:
         written: set[str] = set()

@@ -23,7 +23,7 @@ def _day(number: int, unit: Unit, zone: str | None) -> pa.Array:
 
 
 def _write(root: Path, kinds: str, zone: str | None) -> pruner.Table:
-    """A file a day, in the ways of these letters: ms, us and INT96."""
+    """A file a day, of the types of these letters: ms, us and INT96."""
     root.mkdir()
     for number, kind in enumerate(kinds):
         path = root / f"{number}.parquet"
@@ -77,7 +77,7 @@ def _rules(dialect: str) -> pruner.Semantics:
 
 @pytest.mark.parametrize("kinds", ["imu", "umi"])
 def test_int96_beside_instants_is_one_for_spark_alone(tmp_path: Path, kinds: str) -> None:
-    """DuckDB makes a wall clock of it, and of Trino it is not known."""
+    """DuckDB treats it as a wall clock, and Trino's behavior is unknown."""
     table = _write(tmp_path / "t", kinds, "UTC")
     table.create_index("i", on="x")
     spark = table.plan("x = TIMESTAMP '2024-01-02 12:00:00'", semantics=_rules("spark"))
@@ -92,7 +92,7 @@ def test_int96_beside_instants_is_one_for_spark_alone(tmp_path: Path, kinds: str
 def test_int96_beside_a_wall_clock_is_one_for_duckdb(
     tmp_path: Path, kinds: str, zone: str | None, spark_keeps: int
 ) -> None:
-    """What has a converted type alone is a wall clock for DuckDB, and an instant for Spark."""
+    """A column with only a converted type is a wall clock for DuckDB, and an instant for Spark."""
     table = _write(tmp_path / "t", kinds, zone)
     table.create_index("i", on="x")
     predicate = "x = TIMESTAMP '2024-01-02 12:00:00'"

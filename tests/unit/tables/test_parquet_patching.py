@@ -1,4 +1,4 @@
-"""A snapshot made from the one before is the very one that a look at all files makes."""
+"""A snapshot patched from the previous one equals the snapshot of a full listing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMAS = (pa.schema({"x": pa.int64()}), pa.schema({"y": pa.string(), "x": pa.in
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Files of two schemas, and one that is none, to be linked into trees."""
+    """Files of two schemas, and one that is not Parquet, to be linked into trees."""
     folder = tmp_path_factory.mktemp("sources")
     files = [folder / f"{number}.parquet" for number in range(len(SCHEMAS) + 1)]
     for file, schema in zip(files, SCHEMAS, strict=False):
@@ -56,7 +56,7 @@ def _same(found: Snapshot, expected: Snapshot) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Put a copy with an age of its own where a writer would put a new file: at once and whole."""
+    """Put a copy with its own mtime where a writer would put a new file: at once and whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.parent / f".{target.name}"
     shutil.copy(source, scratch)
@@ -64,7 +64,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _change(root: Path, random: Random, sources: list[Path], odd: bool) -> Path:
-    """Change one file; returns which."""
+    """Change one file; return which."""
     files = sorted(path for path in root.rglob("*.parquet") if not path.name.startswith("."))
     match random.randrange(4):
         case 0 if len(files) > 3:
@@ -94,7 +94,7 @@ def _source(root: Path, mode: str) -> ParquetSource:
 def test_it_is_the_snapshot_that_a_look_at_all_files_makes(
     tmp_path: Path, sources: list[Path], odd: bool, mode: str
 ) -> None:
-    """Files come, go and are replaced, at random; a source that follows sees what a new one sees."""
+    """Files are added, removed and replaced at random; a source that follows sees what a new one sees."""
     patches: list[bool] = []
 
     def noted(*arguments: Any) -> Snapshot | None:
@@ -130,7 +130,7 @@ def test_it_is_the_snapshot_that_a_look_at_all_files_makes(
 
 
 def test_looks_in_between_and_failures_do_not_lose_a_change(tmp_path: Path, sources: list[Path]) -> None:
-    """A look for a build sees a change first, or reading its footer fails once: the next look has all of it."""
+    """A listing for a build sees a change first, or a footer read fails once: the next listing has all changes."""
     root = tmp_path / "t"
     for number in range(3):
         _link(sources[0], root / "k=1" / f"{number}.parquet")

@@ -1,4 +1,4 @@
-"""A folder of several tables is none (rule R8), and one table may be laid out in folders and change its schema."""
+"""A folder of several tables is not a table (rule R8), and one table may have folders and change its schema."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_table_that_comes_beside_another_is_noticed(tmp_path: Path):
         {"2023/x.parquet": {"a": [1], "b": [1]}, "2024/x.parquet": {"A": [1], "c": [1]}},
         # Every column was replaced, one after the other.
         {"1/x.parquet": {"a": [1], "b": [1]}, "2/x.parquet": {"b": [1], "c": [1]}, "3/x.parquet": {"c": [1]}},
-        # Partitions and files of one folder are one table, whatever is in them.
+        # Partitions and files of one folder are one table, whatever they contain.
         {"kind=user/x.parquet": USERS, "kind=order/x.parquet": ORDERS},
         {"a/kind=user/x.parquet": USERS, "a/kind=order/x.parquet": ORDERS},
         {"x.parquet": USERS, "y.parquet": ORDERS},

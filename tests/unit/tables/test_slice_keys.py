@@ -41,7 +41,7 @@ def test_every_answer_is_the_same_slice_and_none_is_missed(
 def test_few_slices_are_found_among_many_as_they_are_among_few(
     snapshot: list[bytes | None], batch: list[bytes]
 ) -> None:
-    """Many others behind them do not change where they are, nor does a NULL among them."""
+    """Many others after them do not change their positions, nor does a NULL among them."""
     others: list[bytes | None] = [number.to_bytes(16, "big") for number in range(1 << 20, (1 << 20) + 100)]
     found = locate(_array([*snapshot, *others]), _array([*batch, others[7] or b""]))
     assert found.tolist() == [*locate(_array(snapshot), _array(batch)).tolist(), len(snapshot) + 7]
@@ -70,7 +70,7 @@ def _keys(count: int, seed: int = 3) -> np.ndarray:
 
 
 def _is_joined(snapshot: np.ndarray, batch: np.ndarray) -> None:
-    """What is found is what a dictionary of all keys finds."""
+    """The result equals that of a dictionary of all keys."""
     places = {tuple(key): place for place, key in enumerate(snapshot.tolist())}
     expected: list[int] = []
     seen: set[tuple[int, int]] = set()
@@ -84,7 +84,7 @@ def _is_joined(snapshot: np.ndarray, batch: np.ndarray) -> None:
 @pytest.mark.parametrize("count", [4095, 4096, 9000])
 @pytest.mark.parametrize("changes", [0, 1, 40, 3000])
 def test_batches_are_found_after_changes_anywhere(count: int, changes: int) -> None:
-    """Slices that came, went, were replaced, and moved, in few places and in many."""
+    """Slices that were added, removed, replaced, and moved, in few positions and in many."""
     rng = np.random.default_rng([count, changes])
     batch = _keys(count)
     left = np.delete(batch, rng.integers(0, count, changes), axis=0)
@@ -120,7 +120,7 @@ def test_keys_that_begin_alike_are_others() -> None:
 
 
 def test_keys_are_aligned_where_they_are_in_order() -> None:
-    """And nothing is claimed of what is in no order."""
+    """Nothing is claimed for keys in no order."""
     snapshot = _keys(10_000)
     part = np.delete(snapshot[5000:], [0, 70, 71, 4000], axis=0)
     found = aligned(snapshot.reshape(-1), part.reshape(-1))
@@ -141,7 +141,7 @@ def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
     _is_joined(snapshot, np.concatenate([snapshot[500:501], snapshot]))
     _is_joined(snapshot, np.concatenate([snapshot, snapshot[500:501]]))
     _is_joined(snapshot, np.insert(snapshot, 300, snapshot[4000], axis=0))
-    # Both stand elsewhere now than their neighbours do.
+    # Both are now apart from their former neighbors.
     moved = np.concatenate([snapshot[:500], snapshot[501:], snapshot[500:501]])
     _is_joined(moved, np.insert(snapshot, 501, snapshot[500], axis=0))
 
@@ -152,7 +152,7 @@ def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
 def test_batches_are_found_together_in_whatever_order_they_were_built(
     monkeypatch: pytest.MonkeyPatch, changes: int, order: str
 ) -> None:
-    """Several processes finish batches in any order, refreshes add small ones, and slices go."""
+    """Several processes finish batches in any order, refreshes add small ones, and slices are removed."""
     random = np.random.default_rng(7)
     keys = _keys(30_000)
     sizes = [5000, 5000, 5000, 5000, 5000, 4500]

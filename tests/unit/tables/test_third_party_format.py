@@ -1,4 +1,4 @@
-"""The table format of another distribution, as `examples/listed_format` ships it: installed, found, indexed, read."""
+"""The table format of another distribution, as in `examples/listed_format`: installed, found, indexed, read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_table_format_of_another_distribution(tmp_path: Path) -> None:
     assert printed == [
         "listed 2 2",
         "[('c', 3), ('d', 4)] 1 2",  # of a.parquet it is known that no row matches
-        "[('c', 3), ('d', 4), ('e', 5), ('f', 6)] 2 2",  # a.parquet is there still, and no part of the table
+        "[('c', 3), ('d', 4), ('e', 5), ('f', 6)] 2 2",  # a.parquet still exists, but is no part of the table
         "ROOT/_files.json names gone.parquet, which is not there",
         "ROOT/_files.json names ../t/a.parquet, which leads out of the table",
     ]

@@ -1,4 +1,4 @@
-"""Files of which only the change time moved are known again; files with another content never are."""
+"""Files whose change time alone moved are recognized; files with other content never are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keys_by_name(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def known_again(root: Path, touch: Callable[[], object]) -> set[str]:
-    """Names of the files that have the same key before and after a change, for a process that comes new to it."""
+    """Names of the files that have the same key before and after a change, for a new process."""
     first = ParquetSource([str(root)])
     before = keys_by_name(first.snapshot())
     saved = first.saved()
@@ -45,7 +45,7 @@ def known_again(root: Path, touch: Callable[[], object]) -> set[str]:
 
 
 def plain_file(path: Path, values: np.ndarray) -> None:
-    """A file whose footer says nothing of its values: no statistics, no dictionary, no compression."""
+    """A file whose footer says nothing about its values: no statistics, no dictionary, no compression."""
     table = pa.table({"x": pa.array(values)})
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
 
@@ -91,7 +91,7 @@ def test_files_that_nobody_remembers_are_new(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [4, 200_000])
 @pytest.mark.parametrize("how", ["in place", "by rename"])
 def test_t16_a_footer_that_is_equal_is_not_enough(tmp_path: Path, how: str, rows: int) -> None:
-    """T16: same size, modification time and footer, in place the same inode, and other values."""
+    """T16: same size, modification time and footer, in place also the same inode, but other values."""
     root = tmp_path / "t"
     root.mkdir()
     file, new = root / "a.parquet", tmp_path / "new.parquet"
@@ -114,7 +114,7 @@ def test_t16_a_footer_that_is_equal_is_not_enough(tmp_path: Path, how: str, rows
 
 
 def test_t16_a_file_of_another_inode_or_time_is_another_file(tmp_path: Path) -> None:
-    """T16: even with the same bytes: what is believed is that the file was not written."""
+    """T16: even with the same bytes: what is trusted is that the file was not written."""
     root = write_tree(tmp_path / "t", "copied.parquet", "dated.parquet", "same.parquet")
 
     def change() -> None:
@@ -130,7 +130,7 @@ def test_t16_a_file_of_another_inode_or_time_is_another_file(tmp_path: Path) -> 
 
 
 def test_r4_what_changed_while_something_was_read_is_another_file(tmp_path: Path) -> None:
-    """R4: a file that holds what it held, and held something else in between, may have been read in between."""
+    """R4: a file with its old content, which held something else in between, may have been read in between."""
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet", "c.parquet")
     source = ParquetSource([str(root)])
     source.snapshot()
@@ -156,7 +156,7 @@ def test_r4_what_changed_while_something_was_read_is_another_file(tmp_path: Path
 def test_r4_few_files_that_were_read_are_asked_for_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever read one file of many lists the table again only where that file is another one now."""
+    """After a read of one file of many, the table is listed again only if that file has changed."""
     monkeypatch.setattr(parquet, "FEW_OF", 3)
     root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=1/b.parquet", "k=2/a.parquet")
     source = ParquetSource([str(root)])
@@ -167,7 +167,7 @@ def test_r4_few_files_that_were_read_are_asked_for_one_by_one(
     before = keys_by_name(snapshot)
 
     def asked(name: str, believed: Mapping[bytes, str]) -> dict[str, bool]:
-        """The files that are others when one was read; none where the snapshot stands."""
+        """The files that changed since one was read; none if the snapshot is current."""
         again = source.look_again(snapshot, believed, np.array([list(before).index(name)]))
         after = keys_by_name(again)
         return {} if again is snapshot else {name: after.get(name) != before[name] for name in before}
@@ -206,7 +206,7 @@ def test_a_fingerprint_is_of_the_version_that_was_listed(tmp_path: Path) -> None
 
 
 def test_a_long_footer_is_part_of_the_fingerprint(tmp_path: Path) -> None:
-    """Two files of one size whose footers differ far before their end."""
+    """Two files of one size whose footers differ long before their end."""
     prints: set[bytes | None] = set()
     for note in ("a" * 100_000, "b" * 100_000):
         path = tmp_path / "a.parquet"
@@ -221,7 +221,7 @@ def test_a_long_footer_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 
 
 def test_work_for_each_file_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refresh looks twice and saves twice: identities are worked out for new files alone."""
+    """A refresh lists twice and saves twice: identities are computed for new files alone."""
     asked: list[str] = []
     whole = parquet.slice_key
 
@@ -266,7 +266,7 @@ def test_rows_in_runs_are_the_rows_in_their_order() -> None:
 
 
 def test_looks_between_two_stores_do_not_mix_fingerprints_up(tmp_path: Path) -> None:
-    """Only the snapshot that was stored tells where the fingerprints of its files are."""
+    """Only the stored snapshot tells where the fingerprints of its files are."""
     root = write_tree(tmp_path / "t", "k=1/b.parquet", "k=1/m.parquet", "k=1/y.parquet")
     source = ParquetSource([str(root)], immutable=True)
     source.snapshot()

@@ -1,4 +1,4 @@
-"""docs/api.md is what the code says today, and says it completely."""
+"""docs/api.md matches the code, and is complete."""
 
 from __future__ import annotations
 

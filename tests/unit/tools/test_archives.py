@@ -1,4 +1,4 @@
-"""Archives of tables in the repository: what is unpacked is what was packed, and what today's builders would write."""
+"""Archives of tables in the repository: unpacking restores what was packed, and current builders produce the same."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_table_with_another_key_is_built(folder: Path) -> None:
 
 
 def test_the_archives_hold_the_tables_of_today_s_builders() -> None:
-    """Where this fails, a builder has changed since: `make archives` builds its tables and packs them."""
+    """If this fails, a builder has changed since: `make archives` builds its tables and packs them."""
     wanted: dict[Path, set[tuple[str, str]]] = {}
     for kept in all_kept(lambda: NO_SPARK):
         wanted.setdefault(archive_of(kept.root), set()).update((kept.root.name, name) for name in kept.known)

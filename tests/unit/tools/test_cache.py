@@ -1,4 +1,4 @@
-"""What is made once for a machine: processes that want it at once wait for the one that makes it."""
+"""Artifacts made once for a machine: processes that need one at the same time wait for the process that makes it."""
 
 from __future__ import annotations
 

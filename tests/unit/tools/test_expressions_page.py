@@ -1,4 +1,4 @@
-"""docs/index-functions.md says what the registry of functions holds that indexes may be over."""
+"""docs/index-functions.md lists the functions of the registry that indexes may be over."""
 
 from __future__ import annotations
 

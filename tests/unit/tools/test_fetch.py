@@ -1,4 +1,4 @@
-"""What tests need is fetched ahead of them: each part is tried, whatever becomes of the others."""
+"""Tests' downloads are fetched in advance: each part is tried, whatever happens to the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/functions.md says what the registry of functions holds."""
+"""docs/functions.md lists the content of the registry of functions."""
 
 from __future__ import annotations
 

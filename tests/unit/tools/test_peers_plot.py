@@ -1,4 +1,4 @@
-"""The plot of `python -m benchmarks head-to-head` is an SVG that shows what was measured."""
+"""The plot of `python -m benchmarks head-to-head` is an SVG that shows the measurements."""
 
 from __future__ import annotations
 

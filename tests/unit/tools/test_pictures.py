@@ -1,4 +1,4 @@
-"""The pictures of the documentation show what the program prints today, and fetch nothing."""
+"""The pictures of the documentation show the program's current output, and fetch nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_map_fetches_nothing() -> None:
 
 @pytest.mark.processes
 def test_the_pictures_of_pages_are_of_these_pages() -> None:
-    """Fonts differ from machine to machine, so a picture names its page by a checksum."""
+    """Fonts differ between machines, so a picture identifies its page by a checksum."""
     for name, each in page_pictures.pages().items():
         picture = (pictures.DOCS / name).read_bytes()
         assert page_pictures.digest_in(picture) == page_pictures.digest(each), f"{name}: run `make api`"

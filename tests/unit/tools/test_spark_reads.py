@@ -1,4 +1,4 @@
-"""Answers of Spark that are kept: for the very table and question, packed for all machines, and what Spark says."""
+"""Cached answers of Spark: for exactly this table and question, packed for all machines, and equal to Spark's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = "some-tables-0123456789abcdef"
 
 
 class Counted(SparkReads):
-    """Answers with how often it was asked."""
+    """Answers with the number of questions asked so far."""
 
     def __init__(self) -> None:
         super().__init__(NO_SPARK)
@@ -91,7 +91,7 @@ def test_an_answer_that_names_a_place_is_not_packed(here: Path) -> None:
 
 
 def test_the_archive_holds_answers_about_today_s_tables() -> None:
-    """Where this fails, tables, versions or the oracle have changed since: run the tests, then `make archives`."""
+    """If this fails, tables, versions or the oracle have changed since: run the tests, then `make archives`."""
     roots = {kept.root.name for kept in all_kept(lambda: NO_SPARK)}
     packed = archived()
     assert len(packed) > 500
@@ -115,5 +115,5 @@ def test_what_is_packed_is_what_spark_reads(
 
 
 def _shown(answer: Any) -> Any:
-    """An answer as texts, with signs of zero and NaN, in whatever order rows come."""
+    """An answer as texts, with signs of zero and NaN, independent of the order of rows."""
     return (answer.types, sorted(map(repr, answer.rows))) if isinstance(answer, Read) else answer

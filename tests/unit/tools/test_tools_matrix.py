@@ -1,4 +1,4 @@
-"""Environments for other versions of an engine: what is pinned comes first, everything else from the checkout."""
+"""Environments for other versions of an engine: pinned packages come first, everything else from the checkout."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_tests_of_the_adapter_are_found() -> None:
 
 @pytest.mark.slow
 def test_everyday_statements_are_answered_by_the_oldest_version() -> None:
-    """`make check-matrix` takes half an hour and runs seldom; what every statement meets is seen in each run."""
+    """`make check-matrix` takes half an hour and runs seldom; every run checks what any statement meets."""
     tests = ["tests/engines/test_everyday_answers.py", "-k", "parquet"]
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""The Trino plugin without a server: what it compiles against, and that it makes the same keys as the service."""
+"""The Trino plugin without a server: what it compiles against, and that it computes the same keys as the service."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PATHS = (
 
 
 def test_it_compiles_against_the_oldest_version(tmp_path: Path) -> None:
-    """Trino 476 has other signatures; the plugin tells calls apart by name and needs none of them."""
+    """Trino 476 has other signatures; the plugin distinguishes calls by name and needs none of them."""
     home = trino_home()
     json = [home.jar(artifact) for artifact in INTERFACES if artifact.startswith("jackson")]
     compile_sources(tmp_path, [*map(fetched_jar, OLDEST), *json])
@@ -50,14 +50,14 @@ def test_it_compiles_against_the_oldest_version(tmp_path: Path) -> None:
 
 
 def test_the_same_sources_make_the_same_jar(tmp_path: Path) -> None:
-    """So that a wheel can be checked by building it again."""
+    """So that a wheel can be verified by building it again."""
     home = trino_home()
     build(tmp_path / "again.jar", [home.jar(artifact) for artifact in INTERFACES])
     assert (tmp_path / "again.jar").read_bytes() == plugin_jar().read_bytes()
 
 
 def test_plugin_and_service_make_one_key_of_a_file(tmp_path: Path) -> None:
-    """However the place is written: both bring it into the same form."""
+    """However the path is written: both normalize it in the same way."""
     java = trino_java()
     harness = Path(__file__).parents[2] / "support" / "trino" / "KeysOf.java"
     subprocess.run([java.compiler, "-d", tmp_path, "-cp", plugin_jar(), harness], check=True)
@@ -72,7 +72,7 @@ def test_plugin_and_service_make_one_key_of_a_file(tmp_path: Path) -> None:
 
 
 def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
-    """Settings that could only fail later are refused, no token in the sentence; unknown forms fail no query."""
+    """Settings that could only fail later are refused, without the token in the text; unknown forms fail no query."""
     token = tmp_path / "token"
     token.write_text("correct-horse-battery\nstaple\n", encoding="utf-8")
     java, home = trino_java(), trino_home()

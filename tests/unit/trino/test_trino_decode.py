@@ -1,7 +1,7 @@
-"""The table `tests/spec/trino_domains.txt`: what Trino's predicates come to, and what is refused.
+"""The table `tests/spec/trino_domains.txt`: the results of decoding Trino's predicates, and what is refused.
 
-A line in the notation of `tests.support.trino.predicates`; behind `=>` the expression form, where `?(…)` is opaque with
-the reason; behind `->` the same bound to the table.
+A line in the notation of `tests.support.trino.predicates`; after `=>` the expression form, where `?(…)` is opaque with
+the reason; after `->` the same bound to the table.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def marked(node: Expr) -> Expr:
 
 
 def bound_marked(node: BoundExpr) -> BoundExpr:
-    """Unknown parts with their reasons, and ranges in place of the condition on a function that comes to them."""
+    """Unknown parts with their reasons, and ranges instead of the condition on a function that implies them."""
     match node:
         case Unknown(text, reason):
             return Unknown(f"?({text}: {reason})", reason)
@@ -141,7 +141,7 @@ def test_a_predicate_of_trino_comes_to(case: Case) -> None:
 
 
 def test_the_table_has_its_rows() -> None:
-    """So that a broken reader of the table does not pass for a passing table."""
+    """A broken reader of the table must not pass as a passing table."""
     assert len(CASES) >= 80
 
 
@@ -182,19 +182,19 @@ CONSTANT = {"node": "constant", "type": "boolean", "value": True}
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_content_of_another_shape_is_refused(hostile: bytes, reason: str) -> None:
-    """As a whole: an unknown key may change what the others mean."""
+    """As a whole: an unknown key may change the meaning of the others."""
     with pytest.raises(PredicateError, match=reason):
         decode_request(hostile, TRINO)
 
 
 def test_the_predicate_of_another_engine_is_refused() -> None:
-    """NaN would be in another order."""
+    """NaN would be ordered differently."""
     with pytest.raises(PredicateError, match="sent for spark"):
         decode_request(content("n all", COLUMNS), Semantics.of("spark"))
 
 
 def test_deep_expressions_are_opaque_from_where_they_are_too_deep() -> None:
-    """What stands above keeps its meaning, and a conjunct beside it still prunes."""
+    """The enclosing predicate keeps its meaning, and a conjunct beside it still prunes."""
     deep = "$not(" * 150 + "b" + ")" * 150
     decoded = decode_request(content(f"$and($equal(n, integer:5), {deep})", COLUMNS), TRINO)
     assert isinstance(decoded, And)
@@ -215,7 +215,7 @@ def test_large_expressions_are_opaque() -> None:
 
 @pytest.mark.slow
 def test_a_domain_of_many_values_is_one_list() -> None:
-    """Twenty times what the plugin sends at most."""
+    """Twenty times the most that the plugin sends."""
     points = " ".join(f"[{2 * number}, {2 * number}]" for number in range(20_000))
     decoded = decode_request(content(f"n in {points}", COLUMNS), TRINO)
     assert isinstance(decoded, In)
@@ -239,7 +239,7 @@ for thread in threads:
 @pytest.mark.processes
 @pytest.mark.parametrize("_", range(4))
 def test_the_first_requests_may_come_at_once(_: int) -> None:
-    """msgspec makes what it needs of a type at its first use, and two threads that do so at once crash the process."""
+    """msgspec prepares a type at its first use, and two threads that do so at once crash the process."""
     sent = content("$and($equal(n, integer:5), $is_null(n))", {"n": "integer"})
     run = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], input=sent, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""What the Trino plugin sends of expressions asks indexes over them, where Trino reads what was recorded."""
+"""Expressions that the Trino plugin sends use indexes over them, if Trino reads what was recorded."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ ANSWERED = {
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("sent", ANSWERED)
 def test_what_trino_sends_is_answered(hourly: pruner.Table, sent: str) -> None:
-    """In a session of another zone as well: Trino's connectors show instants as UTC's clock."""
+    """In a session of another zone as well: Trino's connectors show instants in UTC."""
     assert kept(hourly, sent) == ANSWERED[sent]
 
 

@@ -1,4 +1,4 @@
-"""The text of filters in EXPLAIN, read as what the plugin would send, and shown in the expression form."""
+"""The text of filters in EXPLAIN, parsed into what the plugin would send, and shown in the expression form."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_filter_of_explain_comes_to(text: str, expected: str) -> None:
 
 
 def test_deep_filters_are_opaque_from_where_they_are_too_deep() -> None:
-    """And what stands beside them keeps its meaning."""
+    """The parts beside them keep their meaning."""
     found = decoded(f"((n = integer '5') AND {'$not(' * 5000}b{')' * 5000})")
     assert isinstance(found, And)
     assert show(found.operands[0]) == "n = 5"
@@ -110,12 +110,12 @@ PIECES += [
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=30).map("".join))
 def test_no_text_is_an_error(text: str) -> None:
-    """Whatever stands there is read, or opaque."""
+    """Any content is read, or opaque."""
     assert isinstance(decoded(text), Expr)
 
 
 @given(st.text(max_size=200))
 def test_text_that_is_no_filter_is_opaque(text: str) -> None:
-    """Nothing is guessed of it."""
+    """Nothing is guessed about it."""
     found = decoded("? " + text)
     assert isinstance(found, Opaque)

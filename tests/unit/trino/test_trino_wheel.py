@@ -1,4 +1,4 @@
-"""The jar of the Trino plugin in a wheel, and what a wheel without it says."""
+"""The jar of the Trino plugin in a wheel, and the message of a wheel without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JAR = "adapters/pruner_trino/plugin/lake-pruner-trino.jar"
 
 @pytest.mark.processes
 def test_a_wheel_brings_the_jar_or_says_how_to_get_it(tmp_path: Path) -> None:
-    """`make wheel` puts it where the wheel takes it from; without, the commands say that it is missing."""
+    """`make wheel` puts it where the wheel takes it from; without it, the commands report that it is missing."""
     checkout = checkout_without_jar(tmp_path)
     (tmp_path / "without").mkdir()
     site = installed(checkout, tmp_path / "without")

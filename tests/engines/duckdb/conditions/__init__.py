@@ -1,1 +1,1 @@
-"""Conditions and functions as DuckDB means them."""
+"""Conditions and functions with DuckDB's semantics."""

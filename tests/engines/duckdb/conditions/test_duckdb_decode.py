@@ -1,4 +1,4 @@
-"""What DuckDB's optimizer pushes to a scan, decoded: SQL beside the expression that must come out."""
+"""What DuckDB's optimizer pushes to a scan, decoded: SQL beside the expected expression."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ EXACT: dict[str, Expr] = {
     "try_cast(s AS INTEGER) = 5": eq(Call("try_cast", (S,), pa.int32()), int32(5)),
     "upper(s) = 'X'": eq(Call("upper", (S,), pa.string()), text("X")),
 }
-"""Conditions whose decoded form must be exactly this, or have it among its conjuncts."""
+"""Conditions whose decoded form must equal this form, or have it among its conjuncts."""
 
 OPAQUE = (
     "CASE WHEN random() < 0.5 THEN s ELSE 'y' END = 'x'",
@@ -197,7 +197,7 @@ def test_a_date_reaches_back_before_christ(shadow: Shadow) -> None:
 
 
 def test_the_form_as_written_is_looked_for_where_it_is_wanted(shadow: Shadow) -> None:
-    """An index over an expression needs the user's form; a range of the column follows without it."""
+    """An index over an expression needs the user's form; a range of the column can be derived without it."""
     select = shadow.parse("SELECT 1 FROM t WHERE date_trunc('month', ts) = TIMESTAMP '2024-03-01'")
     (reference,) = select.references
     draft = Draft(select, {reference: RELATION}, (reference,), None)
@@ -257,7 +257,7 @@ def test_casts_of_literals_are_those_of_duckdb(typed: tuple[str, object], target
 
 
 def test_casts_that_change_nothing_are_made() -> None:
-    """So that the property above does not hold for want of them."""
+    """So that the property above does not hold vacuously."""
     assert cast_literal(int32(7), pa.float64()) == Literal(7.0, pa.float64())
     assert cast_literal(int32(7), pa.decimal128(4, 1)) == Literal(Decimal("7.0"), pa.decimal128(4, 1))
     assert cast_literal(text("1970-02-01"), pa.date32()) == Literal(31, pa.date32())

@@ -1,4 +1,4 @@
-"""Conditions that are put on a relation after `sql` or `table` prune its scans as if they stood in the statement."""
+"""Conditions applied to a relation after `sql` or `table` prune its scans as if the statement contained them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_expressions_are_conditions(
 def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Connection) -> None:
     twice = pruned.sql("SELECT id, id FROM flights").filter("id = 70")
     plain = pruned.native.sql("SELECT 1 AS id, 2 AS id").filter("id = 1")
-    # DuckDB 1.5 leaves two columns of one name as they are, until a statement reads them.
+    # DuckDB 1.5 leaves two columns of the same name unchanged until a statement reads them.
     assert twice.columns == (plain.select("*") if BEFORE_2 else plain).columns
 
 
@@ -140,7 +140,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
         "true LIMIT 0",
         "true ORDER BY 1",
         "true WHERE false",
-        *(() if BEFORE_2 else ("id = 1 AS one",)),  # which takes the name for nothing
+        *(() if BEFORE_2 else ("id = 1 AS one",)),  # which ignores the name
         "*",
         "max(id) > 0",
         "no_such_function(id)",
@@ -175,7 +175,7 @@ def test_what_is_given_otherwise_is_taken_or_refused_as_by_duckdb(pruned: pruner
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often a table was looked at, and a scan of it was planned."""
+    """How often a table was listed, and a scan of it planned."""
     count = Counter[str]()
 
     def counting(owner: type, name: str) -> None:
@@ -198,7 +198,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     [
         ("id = 70", 1),
         ("unnamed_relation IS NULL AND id = 70", 1),
-        # What metadata says of the subquery is asked for by a plan of its own.
+        # Planning asks what metadata knows about the subquery with a plan of its own.
         ("id = (SELECT max(id) FROM flights WHERE id <= 70)", 2),
         ("id IN (SELECT 70)", 1),
     ],
@@ -207,7 +207,7 @@ def test_a_table_is_listed_once_and_planned_once(
     pruned: pruner_duckdb.Connection, counted: Counter[str], condition: str, scans: int
 ) -> None:
     text = "SELECT id, NULL AS unnamed_relation FROM flights"
-    assert len(pruned.sql(text).fetchall()) == 600  # from then on it is known which columns there are
+    assert len(pruned.sql(text).fetchall()) == 600  # from now on the columns are known
     relation = pruned.sql(text)
     counted.clear()
     filtered = relation.filter(condition)

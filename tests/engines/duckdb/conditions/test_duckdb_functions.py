@@ -1,6 +1,6 @@
-"""What people write prunes in `con.sql`: functions of columns, moments that move, rows, cases.
+"""Everyday conditions prune in `con.sql`: functions of columns, moments that move, rows, cases.
 
-Each condition is asked of a pruned table and of plain DuckDB: the same rows come, and so many files are read.
+Each condition runs over a pruned table and in plain DuckDB: the rows are equal, and the number of files is as listed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def flights(
 
 
 KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT))": 12}
-"""What DuckDB 1.5 shows in a way of its own (docs/duckdb.md)."""
+"""What DuckDB 1.5 shows differently (docs/duckdb.md)."""
 
 
 @pytest.mark.rewriting
@@ -141,7 +141,7 @@ def test_an_error_of_a_function_is_still_one(flights):
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file for each of the last ten days, and one of tomorrow, by DuckDB's clock."""
+    """A file for each of the last ten days, and one for tomorrow, by DuckDB's clock."""
     root = tmp_path_factory.mktemp("days") / "events"
     files = {
         f"d{age + 1}.parquet": f"""
@@ -205,7 +205,7 @@ def test_windows_of_views_and_prepared_statements(days: Path):
 @pytest.mark.slow
 @pytest.mark.rewriting
 def test_what_may_run_later_has_no_latest_moment(days: Path):
-    """A relation, also where the same text was run and remembered before, and what writes rows."""
+    """A relation, even where the same text was run and remembered before, and a statement that writes rows."""
     con = pruner_duckdb.connect({"events": str(days)})
     con.execute(WINDOW).fetchall()
     assert con.last_plans[-1].kept == 2
@@ -232,7 +232,7 @@ def test_a_statement_that_begins_too_late_for_its_plan_runs_again(
 
 @pytest.mark.slow
 def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path):
-    """There a statement is also looked at as written, where DuckDB has not yet put a moment in the place of `now()`."""
+    """With such an index a statement is also planned as written, before DuckDB replaces `now()` with a moment."""
     files = {
         f"d{age}.parquet": f"""
             SELECT now() - to_days({age}) AS seen, (now() - to_days({age}))::TIMESTAMP AS ts,
@@ -256,7 +256,7 @@ def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path
 
 def test_days_prune_from_below(days: Path):
     con = pruner_duckdb.connect({"events": str(days)})
-    # The files are of days of UTC; where the machine's date is another one, so would `current_date` be.
+    # The files' days are UTC days; on a machine with another date, `current_date` would differ, too.
     con.execute("SET TimeZone = 'UTC'")
     for condition in (
         "day >= current_date - 1",
@@ -265,7 +265,7 @@ def test_days_prune_from_below(days: Path):
     ):
         found = con.execute(f"SELECT count(*) FROM events WHERE {condition}").fetchall()
         assert found >= [(2,)]
-        # At midnight, and five minutes later, one day more may be looked at.
+        # At midnight, and five minutes later, one more day may be read.
         assert con.last_plans[-1].kept in (3, 4)
 
 
@@ -329,6 +329,6 @@ def test_a_lazy_relation_prunes_by_the_moment_it_was_made(days: Path):
 
 
 def test_the_dates_of_the_tests_are_those_of_the_session(days: Path):
-    """What the counts above rely on: the files are as old as their names say."""
+    """The counts above rely on this: the files are as old as their names say."""
     newest = duckdb.connect().execute(f"SELECT max(seen) FROM '{days}/*.parquet'").fetchall()[0][0]
     assert newest > datetime.datetime.now(datetime.UTC)

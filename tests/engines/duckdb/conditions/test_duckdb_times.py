@@ -1,4 +1,4 @@
-"""Times of day, UUIDs and half-precision floats: DuckDB finds all rows, and reads just the files that may hold them."""
+"""Times of day, UUIDs and half-precision floats: DuckDB finds all rows, and reads only the files that may hold them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def uuids(*numbers: int) -> pa.Array[Any]:
 
 
 def rows_of(number: int) -> pa.Table:
-    """Rows of one file: five hours of the day, a quarter of all UUIDs and some floats."""
+    """Rows of one file: five hours of the day, a quarter of all UUIDs, and some floats."""
     hour, first = number * 5 * HOUR, number << 126
     return pa.table(
         {
@@ -131,7 +131,7 @@ def test_files_that_may_hold_a_row_are_read_and_no_others(
                 table.create_index(f"{using}_{column.name}", on=column.name, using=using)
     source = f"read_parquet('{tmp_path}/t/*.parquet', filename = true)"
     with pruner_duckdb.connect({"t": table}) as connection, plain_duckdb.judge() as judge:
-        # Over files DuckDB itself loses NaN, with us and without us.
+        # Over files DuckDB itself loses NaN, with or without pruner.
         judge.execute(f"CREATE OR REPLACE TEMP TABLE t AS FROM {source}")
         for where, kept in cases:
             found = connection.sql(f"SELECT count(*) FROM t WHERE {where}").fetchall()
@@ -141,7 +141,7 @@ def test_files_that_may_hold_a_row_are_read_and_no_others(
             assert {path for (path,) in matching} <= {file.removeprefix("file://") for file in plan.files}, (
                 where
             )
-            # The scan of one file that a plan leaves is told of NaN; of more, both lose the same.
+            # Where a plan leaves one file, its scan accounts for NaN; with more, both lose the same rows.
             with plain_duckdb.session() as plain:
                 asked, rows = (judge, "t") if kept == 1 else (plain, source)
                 counted = asked.execute(f"SELECT count(*) FROM {rows} WHERE {where}")
@@ -151,7 +151,7 @@ def test_files_that_may_hold_a_row_are_read_and_no_others(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
 def test_times_that_are_adjusted_to_utc_keep_every_file_and_say_so(tmp_path: Path, using: str) -> None:
-    """DuckDB makes TIMETZ of them: offsets take part in its order, and those of texts are the session's."""
+    """DuckDB reads them as TIMETZ: its order includes offsets, and texts take theirs from the session."""
     root = tmp_path / "t"
     root.mkdir()
     for number in range(3):
@@ -169,7 +169,7 @@ def test_times_that_are_adjusted_to_utc_keep_every_file_and_say_so(tmp_path: Pat
 
 
 def test_numbers_outside_a_day_keep_their_file(tmp_path: Path) -> None:
-    """DuckDB 2.0 refuses them, 1.5 compares them as they are: which rows match is not known."""
+    """DuckDB 2.0 refuses them, 1.5 compares the raw numbers: which rows match is unknown."""
     root = tmp_path / "t"
     root.mkdir()
     for number, values in enumerate(([-5, HOUR], [24 * HOUR], [2 * HOUR])):
@@ -267,7 +267,7 @@ def test_expressions_of_python_engines_lose_no_row_whatever_the_unit(tmp_path: P
             "us::VARCHAR = ?::VARCHAR",
             datetime.time(5, tzinfo=datetime.UTC),
             4,
-        ),  # no type of a column that prunes
+        ),  # not a column type that prunes
     ],
 )
 def test_parameters_of_these_types_prune(tmp_path: Path, where: str, value: object, kept: int) -> None:

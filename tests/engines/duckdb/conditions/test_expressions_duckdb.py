@@ -1,4 +1,4 @@
-"""The functions that indexes may be over, against a session of DuckDB, and one form for all spellings."""
+"""The functions that indexes may cover, against a DuckDB session, and one form for all spellings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.duckdb)
 def test_only_rows_that_say_so_make_a_value_of_nulls(form: Form) -> None:
-    """A file without the columns has NULL in each: an index that looked at nothing must not take the value for NULL."""
+    """A file without the columns has NULL in each: an index that evaluated nothing must not take the value for NULL."""
     table = rows(None)
     session = judge()
     session.register("nulls_rows", pa.table({each.name: pa.nulls(1, each.type) for each in table.schema}))
@@ -104,7 +104,7 @@ DIFFERENT = [
 def test_i5_what_means_something_else_has_another_form(
     one: str, dialect: str, other: str, in_dialect: str
 ) -> None:
-    """I5: engines give one name to several functions, and read patterns in their own ways."""
+    """I5: engines use one name for several functions, and read patterns differently."""
     try:
         found = form_of(other, in_dialect)
     except NotCanonical:

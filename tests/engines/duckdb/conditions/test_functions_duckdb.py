@@ -1,7 +1,7 @@
 """The rules of `pruner.expr.functions` against DuckDB, over values at the edges of every type.
 
-Each condition over a function is bound, from its text and from what DuckDB's optimizer makes of it, and held against
-what DuckDB answers for each value without its optimizer: no answer may be one that the bound form rules out. Where the
+Each condition over a function is bound, from its text and from the output of DuckDB's optimizer, and checked against
+DuckDB's answer for each value without its optimizer: no answer may be one that the bound form rules out. Where the
 function raises an error for a value, its file must be kept, so that DuckDB raises it.
 """
 
@@ -45,7 +45,7 @@ MOST_VALUES = 60
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """A connection that evaluates what is written and nothing else."""
+    """A connection that evaluates statements as written, without optimizing."""
     opened = duckdb.connect(config={"threads": 1})
     opened.execute("PRAGMA disable_optimizer")
     return opened
@@ -57,7 +57,7 @@ def shadow() -> Shadow:
 
 
 class Judge:
-    """DuckDB's answers about a function of some values; `fails` are the values for which it raises an error."""
+    """DuckDB's answers for a function over some values; `fails` are the values for which it raises an error."""
 
     def __init__(self, function: str, kind: str, values: list[Any], zone: str) -> None:
         self._kind = kind
@@ -66,7 +66,7 @@ class Judge:
         self.values = [value for value in values if value not in self.fails]
 
     def ask(self, *expressions: str) -> list[tuple[Any, ...]]:
-        """What expressions come to, for each value."""
+        """The results of the expressions for each value."""
         return self._run(self.values, expressions)
 
     def _run(self, values: list[Any], expressions: tuple[str, ...]) -> list[tuple[Any, ...]]:
@@ -85,7 +85,7 @@ class Judge:
 
 
 def asked_of(rng: random.Random, form: Form, judge: Judge, count: int) -> list[str]:
-    """Conditions over a function with constants among its own results."""
+    """Conditions that compare a function with constants drawn from its own results."""
     function = form.written["duckdb"]
     shown = [row[0] for row in judge.ask(f"CAST({function} AS VARCHAR)")]
     return conditions(function, constants(rng, shown, form.result, _literal, count))
@@ -98,14 +98,14 @@ def _literal(text: str, result: str) -> str:
 
 
 def from_plan(condition: str, kind: str, zone: str, *, keep_form: bool) -> Expr:
-    """The condition as DuckDB's plan has it; TRUE where the plan says that there are no rows."""
+    """The condition as in DuckDB's plan; TRUE where the plan says that there are no rows."""
     [table] = shadow().table_names([Relation((("c", SQL_TYPES[kind]),))])
     text = f"SELECT * FROM {table} WHERE {condition}"
     return scan_predicates(shadow().optimized_plans(text, zone, keep_form=keep_form)).get(table, TRUE)
 
 
 def check(form: Form, kind: str, zone: str, rng: random.Random, count: int) -> int:
-    """Hold conditions over one function against DuckDB; returns of how many something was ruled out."""
+    """Check conditions over one function against DuckDB; returns for how many something was ruled out."""
     values = values_of(kind)
     judge = Judge(form.written["duckdb"], kind, rng.sample(values, min(MOST_VALUES, len(values))), zone)
     asked = asked_of(rng, form, judge, count)
@@ -117,7 +117,7 @@ def check(form: Form, kind: str, zone: str, rng: random.Random, count: int) -> i
         forms = {
             "text": parse_predicate(condition, semantics),
             "plan": from_plan(condition, kind, zone, keep_form=True),
-            # DuckDB's own optimizer turns c + 1 = 5 into c = 4, so that it raises no overflow itself.
+            # DuckDB's own optimizer turns c + 1 = 5 into c = 4, so DuckDB itself then raises no overflow.
             "optimized": from_plan(condition, kind, zone, keep_form=False),
         }
         claimed = {

@@ -1,1 +1,1 @@
-"""What stands in files, and how DuckDB reads it."""
+"""The content of files, and how DuckDB reads it."""

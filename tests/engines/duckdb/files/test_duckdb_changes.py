@@ -1,7 +1,7 @@
-"""Files that vanish between planning and reading are met by planning again, once (rule R8).
+"""Files that vanish between planning and reading cause one replan (rule R8).
 
-Each scan logs one record after it was planned and before it is read, so a handler of that record is where a
-cleaner strikes here.
+Each scan logs one record after planning and before reading, so a handler of that record is where a cleaner
+strikes here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def between_planning_and_reading(strike: Callable[[], None], times: int = 1) -> Iterator[list[int]]:
-    """Let `strike` run after a plan was made and before its files are read; yields how often it did."""
+    """Run `strike` after a plan was made and before its files are read; yields one item for each strike."""
     struck: list[int] = []
 
     class Cleaner(logging.Handler):
@@ -49,7 +49,7 @@ def between_planning_and_reading(strike: Callable[[], None], times: int = 1) -> 
 
 
 def rewritten_by_a_cleaner(root: Path, name: str) -> Callable[[], None]:
-    """What writes the rows of a file to a new one and removes the old."""
+    """A function that moves the rows of a file to a new one and removes the old."""
 
     def strike() -> None:
         shutil.copy(root / name, root / f"new-{name}")
@@ -104,8 +104,8 @@ def test_a_table_that_never_rests_is_planned_twice_and_no_more(tmp_path: Path) -
     assert con.execute("SELECT count(*) FROM t").fetchall() == [(30,)]
 
 
-def test_a_file_that_stays_missing_raises_duckdbs_error(tmp_path: Path) -> None:
-    """A table without one of its files is another table: what is there is read."""
+def test_a_file_that_stays_missing_is_no_longer_part_of_the_table(tmp_path: Path) -> None:
+    """A table without one of its files is a different table: the remaining files are read."""
     root = tree(tmp_path / "t")
     con = pruner_duckdb.connect({"t": str(root)})
     with between_planning_and_reading((root / "f1.parquet").unlink):
@@ -113,7 +113,7 @@ def test_a_file_that_stays_missing_raises_duckdbs_error(tmp_path: Path) -> None:
 
 
 def test_a_table_of_broken_files_raises_duckdbs_error(tmp_path: Path) -> None:
-    """No file shows a column then, whether the table was read before or not."""
+    """No file has a readable schema then, whether the table was read before or not."""
     root = write_tree(tmp_path / "broken", {"only.parquet": "SELECT 1 AS id"})
     known = pruner_duckdb.connect({"broken": str(root)})
     assert known.execute("FROM broken").fetchall() == [(1,)]

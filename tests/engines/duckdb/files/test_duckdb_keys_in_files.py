@@ -1,7 +1,7 @@
-"""Files that hold a column of the name of their folders' key: each row shows the folder's value, as in plain DuckDB.
+"""Files that hold a column named like the key of their folders: each row shows the folder's value, as in plain DuckDB.
 
-They are read natively, so DuckDB knows of the key what it knows of any other. It takes the statistics of the file's
-own column for the key's where it asks for those of whole files, which a pruned list must not bring about.
+They are read natively, so DuckDB knows as much about the key as about any other. When it asks for the statistics of
+whole files, it takes those of the file's own column for the key's; a pruned list must not trigger this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pruner_duckdb
 from tests.support.duckdb import plain as plain_duckdb
 
 KINDS: dict[str, tuple[tuple[str, str | None], ...]] = {
-    # Folder, and what the file has as `part`; None for no such column.
+    # Folder, and the file's value of `part`; None for no such column.
     "the same": (("1", "1"), ("2", "2"), ("3", "3")),
     "the first has none": (("1", None), ("2", "2"), ("3", "3")),
     "the last has none": (("1", "1"), ("2", "2"), ("3", None)),
@@ -70,9 +70,9 @@ def _tree(root: Path, kind: tuple[tuple[str, str | None], ...], place: str, key:
 
 
 def _judge_of(root: Path) -> duckdb.DuckDBPyConnection:
-    """A session of plain DuckDB with all rows of a tree in table `t`; the files are read once, not by each statement.
+    """A plain DuckDB session with all rows of a tree in table `t`; the files are read once, not by each statement.
 
-    Without its optimizer DuckDB looks at no statistics.
+    Without its optimizer DuckDB uses no statistics.
     """
     judge = plain_duckdb.judge()
     all_files = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true, union_by_name = true)"
@@ -117,9 +117,9 @@ def test_they_are_one_native_scan_unless_one_such_file_is_left(tmp_path: Path) -
 
 
 def test_a_maximum_of_one_such_file_is_not_the_files_own(tmp_path: Path) -> None:
-    """DuckDB sees by statistics that all rows match, and answers by those of the file's column, 100; pruner does not.
+    """DuckDB sees in statistics that all rows match, and answers with those of the file's column, 100; pruner does not.
 
-    Without floating point, for whose NaN such a file is read in another way.
+    Without floating point, since a file that may hold NaN is read differently.
     """
     writer = plain_duckdb.session()
     for folder, own in ((1, 100), (2, 3)):

@@ -1,4 +1,4 @@
-"""Columns that files hold by several types: types and NULLs are those of DuckDB's own union of the files by name."""
+"""Columns whose types differ between files: types and NULLs are those of DuckDB's own union of the files by name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ QUERIES = (
 
 
 def answer(connection: Any, query: str) -> str:
-    """The rows, or which error it is: of its text the name of what is scanned is a part."""
+    """The rows, or the type of the error: its message includes the name of what is scanned."""
     try:
         return repr(connection.execute(query).fetchall())
     except duckdb.Error as error:
@@ -78,7 +78,7 @@ CASES = [(kind, later_first) for kind in KINDS for later_first in (False, True)]
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of each case; its name is the case's number."""
+    """A folder with the files of each case, named by the case's number."""
     lake = tmp_path_factory.mktemp("kinds")
     for case, (kind, later_first) in enumerate(CASES):
         (lake / f"t{case}").mkdir()
@@ -90,7 +90,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def connection(lake: Path) -> Iterator[pruner_duckdb.Connection]:
-    """One connection over all of them: to open it costs as much as the queries of several."""
+    """One connection over all of them: opening it costs as much as the queries of several."""
     tables = {f"t{case}": pruner.open_table(str(lake / f"t{case}")) for case in range(len(CASES))}
     for opened in tables.values():
         opened.create_index("ids", on="id")

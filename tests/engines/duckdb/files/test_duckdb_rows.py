@@ -20,7 +20,7 @@ ROWS = 400
 
 
 def _write(root: Path) -> pruner.Table:
-    """Three files; `k` is never NULL, `v` and `name` are at times; the same positions hold different values."""
+    """Three files; `k` is never NULL, `v` and `name` sometimes are; the same positions hold different values."""
     root.mkdir()
     rng = np.random.default_rng(3)
     for number in range(3):
@@ -57,7 +57,7 @@ STATEMENTS = [
 
 
 class Three:
-    """DuckDB alone, the adapter over files that are too small for positions, and the adapter with positions."""
+    """DuckDB alone, the adapter over files too small for positions, and the adapter with positions."""
 
     def __init__(self, root: Path) -> None:
         table = _write(root)
@@ -83,7 +83,7 @@ def test_results_are_those_of_whole_files(
     by_position = three.by_position
     assert by_position.sql(statement).fetchall() == whole == expected
     shown = by_position.sql(f"EXPLAIN {_SELECTIVE}").fetchall()
-    # The native scan is told of no rows.
+    # The native scan gets no row positions.
     assert ("file_row_number" in str(shown)) != is_native()
 
 
@@ -111,14 +111,14 @@ def test_positions_are_given_only_for_few_rows_of_few_big_files(
 def test_a_file_whose_rows_are_not_known_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trap T8: a file written after the index was built stands in the same list as those with positions."""
+    """Trap T8: a file written after the index was built is in the same list as those with positions."""
     table = _write(tmp_path / "t")
     monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     late = pa.table({"k": [5, 17], "v": [1.0, 2.0], "name": ["n5", "n5"], "file_row_number": [9, 9]})
     pq.write_table(late, tmp_path / "t/part-9.parquet")
     pruned = pruner_duckdb.connect({"t": table})
     assert pruned.sql("SELECT v FROM t WHERE k = 17 AND file_row_number = 9").fetchall() == [(2.0,)]
-    # The same name with other content: positions of the file that was indexed mean nothing there.
+    # The same name with other content: positions in the indexed file mean nothing there.
     pq.write_table(late, tmp_path / "t/part-0.parquet")
     assert pruned.sql("SELECT v FROM t WHERE k = 17 AND file_row_number = 9").fetchall() == [(2.0,), (2.0,)]
 
@@ -126,7 +126,7 @@ def test_a_file_whose_rows_are_not_known_is_read_whole(
 def test_slices_with_log_files_have_no_positions(
     hudi_tables: KeptTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trap T12: rows of a slice with log files are merged, so positions in the base file are none of the slice."""
+    """Trap T12: rows of a slice with log files are merged, so positions in the base file do not apply to the slice."""
     monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     path = hudi_tables.path("mor_pending_compaction_v6")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))

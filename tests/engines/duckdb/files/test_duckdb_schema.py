@@ -18,7 +18,7 @@ def types(connection: pruner_duckdb.Connection, sql: str) -> list[tuple[str, str
 
 @pytest.fixture
 def evolved(tmp_path: Path) -> Path:
-    """Files that differ: columns come and go, one is widened, a partition value looks like a number."""
+    """Files that differ: columns are added and removed, one is widened, a partition value looks like a number."""
     return write_tree(
         tmp_path / "evolved",
         {
@@ -187,7 +187,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("columns", ["n, k", "count(*), max(k)", "*", "t.k", "sum(n)"])
 def test_partition_values_of_many_files(many_files: Compared, columns: str) -> None:
-    """Above a number of files the values are read beside the scan instead of from a constant list."""
+    """Above a certain number of files the values are read beside the scan instead of from a constant list."""
     compared = many_files
     assert compared.kept(f"SELECT {columns} FROM t WHERE n >= 5") == (85,)
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 70") == (70,)
@@ -209,7 +209,7 @@ def test_partition_values_of_many_files(many_files: Compared, columns: str) -> N
 def test_folders_that_duckdb_takes_for_no_partition(
     tmp_path: Path, folders: tuple[str, str], own: str
 ) -> None:
-    """A second `=` or a `?`: their value is no column, and a column of that name is the file's."""
+    """With a second `=` or a `?` the value is no column, and a column of that name is the file's."""
     root = write_tree(
         tmp_path / "t",
         {f"{folder}/f.parquet": f"SELECT {n} AS id{own.format(n)}" for n, folder in enumerate(folders)},

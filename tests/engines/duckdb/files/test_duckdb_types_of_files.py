@@ -1,6 +1,6 @@
-"""What pruner says that DuckDB reads of a file which DuckDB is not asked about, as of one in an object store.
+"""How pruner predicts the schema that DuckDB reads from a file that it is not asked about, as in an object store.
 
-The same file, read by DuckDB, is the oracle (rule R12): names and types.
+The same file, read by DuckDB, is the oracle for names and types (rule R12).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def in_list(values: Any) -> Any:
 
 
 def in_map(values: Any) -> Any:
-    """One map of the values, by text."""
+    """One map of the values, keyed by text."""
     return pa.array([[("{}", value) for value in values.to_pylist()]], pa.map_(pa.string(), values.type))
 
 
@@ -106,20 +106,20 @@ WRITERS: dict[str, Writer] = {
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_types_are_those_that_duckdb_reads(tmp_path: Path, write: Writer) -> None:
-    """Each Parquet type at hand, and where it stands in structs, lists and maps."""
+    """Each available Parquet type, also inside structs, lists and maps."""
     write(tmp_path / "x.parquet")
     says_as_duckdb(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("file", sorted(map(str, (ROOT / "tests").rglob("*.parquet"))))
 def test_types_of_kept_files_are_those_that_duckdb_reads(file: str) -> None:
-    """Files of other writers and of old ones."""
+    """Files of other writers and old files."""
     says_as_duckdb(Path(file))
 
 
 @pytest.mark.parametrize("names", [["A", "a", "a_1", "k", "K"], ["é", "É"], ["a", "", "b"]])
 def test_names_are_those_that_duckdb_gives(tmp_path: Path, names: list[str]) -> None:
-    """DuckDB renames what differs by the case of ASCII letters alone."""
+    """DuckDB renames columns that differ only by the case of ASCII letters."""
     pq.write_table(pa.Table.from_arrays([NUMBER] * len(names), names=names), tmp_path / "x.parquet")
     says_as_duckdb(tmp_path / "x.parquet")
 
@@ -128,7 +128,7 @@ def says_as_duckdb(file: Path) -> None:
     """Compare both for one file."""
     (schema,) = SchemaReader().read_all(LocalLister(str(file.parent)), [(file.name, file.stat().st_size)])
     if not isinstance(schema, pa.Schema):
-        return  # it is broken, and of no table
+        return  # it is broken, and part of no table
     with duckdb.connect() as run:
         read = described(run, str(file), schema)
         said = unasked(run, schema)

@@ -1,4 +1,4 @@
-"""Columns of which not every value can be cast to the table's type: DuckDB casts while it reads, and so do we."""
+"""Columns with values that cannot be cast to the table's type: DuckDB casts while it reads, and so does pruner."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_plain_duckdb_answers_of_a_column_that_cannot_be_cast(tmp_path: Pat
         assert sorted(pruned.execute(sql.format("t")).fetchall(), key=repr) == expected, sql
         assert pruned.last_plans[-1].kept == kept, sql
         answered += 1
-    # DuckDB 1.5 casts for IS NULL, too; 2.0.1 reads bytes as text, whatever they are.
+    # DuckDB 1.5 also casts for IS NULL; 2.0.1 reads bytes as text, whatever they are.
     reads_bytes = kinds == "VARCHAR, BLOB" and duckdb.__version__ not in ("1.5.6", "2.0.0")
     assert answered == (8 if reads_bytes else 3 if BEFORE_2 else 6)
 

@@ -1,7 +1,7 @@
-"""Random scripts through the native scan and in plain DuckDB over the same files.
+"""Random scripts through the native scan, and in plain DuckDB over the same files.
 
-`python -m tests.engines.duckdb.native_scan.native_pair --scripts 4000 --seed 7` runs many of them; a script is its
-seed and its number.
+`python -m tests.engines.duckdb.native_scan.native_pair --scripts 4000 --seed 7` runs many of them; a seed and a number
+identify a script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.engines.duckdb.random.tape import BYTES, Tape
 
 FAILED_INSIDE = "InternalException"
 READS = ("SELECT", "WITH", "FROM", "EXECUTE", "(")
-"""How statements begin that are run twice: the second time the extension remembers what it asked."""
+"""How statements that run twice begin: the second time the extension remembers what it asked."""
 
 SCRIPTS_UNMOVED = 9
 Outcome = tuple[Any, ...]
@@ -35,7 +35,7 @@ def write_tables(base: Path) -> dict[str, Path]:
 
 
 class NativePair:
-    """A connection with the native scan and plain ones, which all get the same statements."""
+    """A connection with the native scan and plain ones, all of which get the same statements."""
 
     def __init__(self, roots: Mapping[str, Path], **config: Any) -> None:
         self._config = {"threads": 1, **config}
@@ -70,10 +70,10 @@ class NativePair:
             if found[0] == "rows" and (
                 expected[0] == FAILED_INSIDE or (step.may_fail and expected[0] != "rows")
             ):
-                # DuckDB fails for a value, or over files, that are not read here.
+                # DuckDB fails on a value, or over files, that the native scan does not read.
                 self.seen["run where plain DuckDB fails"] += 1
                 return None
-            # A database in which DuckDB failed inside knows nothing any more that was prepared in it.
+            # A database in which DuckDB had an internal error loses all that was prepared in it.
             repeats = found == expected and found[0] != FAILED_INSIDE and step.sql.startswith(READS)
             again = _outcome(self.native, step) if repeats else expected
             if found != expected or again != expected:
@@ -93,7 +93,7 @@ class NativePair:
         return None
 
     def move(self, number: int) -> None:
-        """Give a file of a table another name, which is taken back the next time: a change that no row shows."""
+        """Rename a file of a table, or undo it the next time: a change that no row shows."""
         if self._moved is None:
             files = sorted(path for root in self._roots.values() for path in root.rglob("*.parquet"))
             chosen = files[number % len(files)]

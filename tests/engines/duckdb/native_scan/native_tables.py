@@ -1,4 +1,4 @@
-"""What the tests of DuckDB's native scan share."""
+"""Shared code of the tests of DuckDB's native scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pruner_duckdb
 from pruner_duckdb.native_scan import library
 
 COMPILER = which(os.environ.get("CXX") or "g++")
-"""Without one `make setup` builds no extension: there is nothing to test, and everything else works."""
+"""Without a compiler `make setup` builds no extension: there is nothing to test, and everything else works."""
 
 NEEDS_EXTENSION = pytest.mark.skipif(
     duckdb.__version__ not in library.SERVED_VERSIONS or sys.platform != "linux" or COMPILER is None,
@@ -23,7 +23,7 @@ NEEDS_EXTENSION = pytest.mark.skipif(
 
 
 def native(tables: Any, **options: Any) -> Any:
-    """A connection with the native scan, for which every table is served."""
+    """A connection with the native scan; asserts that it serves every table."""
     con = pruner_duckdb.connect(tables, native="on", **options)
     assert con.unserved == {}, con.unserved
     return con

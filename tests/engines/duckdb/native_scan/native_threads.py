@@ -1,7 +1,7 @@
-"""Many threads over one database with the native scan, each with random statements and what else can happen to them.
+"""Many threads over one database with the native scan, each with random statements and other events among them.
 
-`python -m tests.engines.duckdb.native_scan.native_threads --workers 8 --minutes 10` tells wrong rows, and a thread that
-waits for ever.
+`python -m tests.engines.duckdb.native_scan.native_threads --workers 8 --minutes 10` reports wrong rows, and a thread
+that waits forever.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.engines.duckdb.random.random_scripts import joined, mixed, over_views
 from tests.engines.duckdb.random.random_statements import statement
 
 HANGS = 300.0
-"""Seconds after which a thread that has not ended a statement waits for ever."""
+"""Seconds after which a thread that has not finished a statement counts as hanging."""
 
 
 class Threads:
@@ -48,7 +48,7 @@ class Threads:
         self.seen: Counter[str] = Counter()
 
     def run(self, goes_on: Callable[[int], bool]) -> None:
-        """Let every thread make turn after turn while it goes on; the caller's thread interrupts and forks."""
+        """Let every thread take turns while `goes_on` is true; the caller's thread interrupts and forks."""
         original = TableAnswers.answer
 
         def answer(answers: TableAnswers, question: Mapping[str, Any]) -> Any:
@@ -79,7 +79,7 @@ class Threads:
             self.seen["interrupts"] += 1
 
     def _fork(self) -> None:
-        """A child that opens a database of its own, while no other thread holds a lock that it would need."""
+        """Fork a child that opens its own database, while no other thread holds a lock that it would need."""
         for permit in self._permits:
             if not permit.acquire(timeout=HANGS):
                 self._hangs()
@@ -120,7 +120,7 @@ class Threads:
     def _one(self, number: int, turn: int, sql: str, plain: Any) -> None:
         cursor = self._cursors[number]
         if turn % 7 == 0:
-            # Dropped in the middle: nobody reads the rest.
+            # Dropped midway: the rest is never read.
             dropped = cursor.cursor()
             dropped.execute("SELECT * FROM events")
             dropped.fetchmany(turn % 3)
@@ -167,7 +167,7 @@ def main() -> None:
     chosen = parser.parse_args()
     faulthandler.enable()
     end = time.monotonic() + 60 * chosen.minutes
-    # Told in time, or the process ends: a hang is what is looked for.
+    # Canceled in time, or the process exits: hangs are what this looks for.
     faulthandler.dump_traceback_later(60 * chosen.minutes + HANGS, exit=True)
     with tempfile.TemporaryDirectory() as folder:
         threads = Threads(write_tables(Path(folder)), chosen.workers, chosen.seed)

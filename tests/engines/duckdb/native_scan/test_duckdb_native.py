@@ -27,7 +27,7 @@ from tests.support.parquet.types import plain as written_plainly
 from tests.support.running.profiles import examples
 
 TOLD = ("Estimated Cardinality", "Filters", "Conditions", "Join Type")
-"""What a plan says of an operator that shows what DuckDB knew of its scans."""
+"""What an operator of a plan shows of what DuckDB knew about its scans."""
 
 STATEMENTS = (
     "SELECT * FROM {} t ORDER BY price DESC LIMIT 3",
@@ -40,7 +40,7 @@ STATEMENTS = (
 
 
 def plan(connection: Any, sql: str) -> list[Any]:
-    """The operators of a plan with what DuckDB knew of them."""
+    """The operators of a plan, with DuckDB's estimates and filters."""
     row = connection.sql(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()[0]
 
     def told(node: dict[str, Any]) -> list[Any]:
@@ -55,7 +55,7 @@ def plan(connection: Any, sql: str) -> list[Any]:
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
     root = write_flights(tmp_path / "flights")
-    # Without an index there is nothing that metadata could answer, so that all files are read.
+    # Without an index, metadata answers nothing, so all files are read.
     pruned = pruner_duckdb.connect({"t": str(root)})
     alone = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
     assert plan(pruned, sql.replace("{} t", "t").format("t")) == plan(pruned.native, sql.replace("{}", alone))
@@ -63,7 +63,7 @@ def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
 
 @pytest.mark.slow
 def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> None:
-    """Both scans have the right estimate, take the filter of the join, and that of the top row."""
+    """Both scans have the right estimate, and take the filters of the join and of the top row."""
     root = write_tree(
         tmp_path / "t",
         {
@@ -76,7 +76,7 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
     shown = json.dumps(
         plan(pruner_duckdb.connect({"t": str(root)}), "SELECT id, late FROM t ORDER BY id LIMIT 1")
     )
-    # DuckDB estimates from the first file of a scan and the number of its files.
+    # DuckDB estimates from the first file of a scan and the number of files.
     assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "4000"') == 2
     assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "3000"') == 1
     assert shown.count("Dynamic Filter") == 3
@@ -97,7 +97,7 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
     ],
 )
 def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, sql: str) -> None:
-    """As plain DuckDB does by `union_by_name`: a perfect hash join, a count that reads no column."""
+    """As in plain DuckDB with `union_by_name`: a perfect hash join, a count that reads no column."""
     rows = "i::{} AS id, (i % 500)::INTEGER AS uid, 1.5 AS amount{} FROM range({}, {}) r(i)"
     root = write_tree(
         tmp_path / "t",
@@ -127,7 +127,7 @@ def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, s
 def test_first_rows_of_files_that_differ_are_found_by_few_columns(
     tmp_path: Path, sql: str, files: int
 ) -> None:
-    """By one scan that reads whole rows late, or by scans that leave out parts for the rows found so far."""
+    """By one scan that reads whole rows late, or by scans that skip parts based on the rows found so far."""
     rows = "i::{} AS id, ((i * 7919) % 9001)::DOUBLE AS amount{} FROM range({}, {}) r(i)"
     root = write_tree(
         tmp_path / "t",
@@ -149,7 +149,7 @@ def test_first_rows_of_files_that_differ_are_found_by_few_columns(
 
 
 def _sent(pruned: pruner_duckdb.Connection) -> str:
-    """What DuckDB was given to run of the last statement that is remembered."""
+    """What DuckDB was given to run for the last statement remembered."""
     entries = pruned._runner.rewriter._remembered._entries  # pyright: ignore[reportPrivateUsage]
     return list(entries.values())[-1].rewritten.sql
 
@@ -184,7 +184,7 @@ FOLDERS = (
     ],
 )
 def test_folders_read_as_the_snapshot_reads_them(tmp_path: Path, above: str, values: tuple[str, ...]) -> None:
-    """DuckDB takes a folder above the table for a partition, too: it must not hide a column of the files."""
+    """DuckDB also takes a folder above the table for a partition: it must not hide a column of the files."""
     root = write_tree(
         tmp_path / above / "t",
         {f"k={value}/f{place}.parquet": f"SELECT {place} AS n" for place, value in enumerate(values)},
@@ -226,8 +226,8 @@ SAYING_NULL = (
 def test_a_folder_that_says_null_means_what_duckdb_makes_of_it(
     tmp_path: Path, values: tuple[str, str], kinds: int
 ) -> None:
-    """DuckDB 1.5 takes it for NULL, 2.0 only beside numbers and dates. More kinds of files than are scanned each by
-    itself are read by a list, with the values of folders beside it (trap N12; it lost rows of `p IS NULL`).
+    """DuckDB 1.5 takes it for NULL, 2.0 only beside numbers and dates. Beyond the number of kinds of files that get a
+    scan each, files are read as a list, with the folders' values beside it (trap N12; it lost rows of `p IS NULL`).
     """
     root = tmp_path / "t"
     for number in range(kinds):
@@ -265,7 +265,7 @@ def test_a_decimal_that_duckdb_reads_as_double(tmp_path: Path) -> None:
     table = pruner.open_table(str(tmp_path / "t"))
     table.create_index("ns", on="n")
     pruned = pruner_duckdb.connect({"t": table})
-    # Its value is wrong in DuckDB 1.5.
+    # DuckDB 1.5 reads a wrong value.
     ((value,),) = pruned.native.execute(f"SELECT x FROM '{tmp_path}/t/f1.parquet'").fetchall()
     assert pruned.execute("SELECT x FROM t WHERE n = 1").fetchall() == [(value,)]
     assert pruned.last_plans[-1].kept == 1
@@ -273,7 +273,7 @@ def test_a_decimal_that_duckdb_reads_as_double(tmp_path: Path) -> None:
 
 
 def test_columns_of_one_name_in_a_file(tmp_path: Path) -> None:
-    """DuckDB calls the second `a` of a file `a_1`, which another file has as a name of its own."""
+    """DuckDB calls the second `a` of a file `a_1`, which is another file's own column name."""
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t/f1.parquet")
     pq.write_table(pa.table([pa.array([3]), pa.array([4])], names=["a", "a_1"]), tmp_path / "t/f2.parquet")
@@ -317,7 +317,7 @@ VALUES = (
     "MAP {'a': 1}",
     "MAP {'a': 1.5::DOUBLE}",
 )
-"""A value of every type that DuckDB writes to Parquet as a type of its own."""
+"""A value of every type that DuckDB writes to Parquet as a distinct type."""
 
 COLUMNS = st.dictionaries(st.sampled_from(["c", "d", "e", "É", "é"]), st.sampled_from(VALUES), min_size=1)
 FILES = st.lists(st.tuples(st.sampled_from(FOLDERS), COLUMNS), min_size=1, max_size=4)
@@ -347,7 +347,7 @@ def test_names_types_and_rows_are_those_of_union_by_name(
 
 
 def described(connection: Any, sql: str) -> tuple[Any, ...]:
-    """Names, types and rows of a query, or the kind of its error."""
+    """Names, types and rows of a query, or the type of its error."""
     types = connection.execute(f"DESCRIBE {sql}").fetchall()
     try:
         return types, sorted(map(repr, connection.execute(sql).fetchall()))
@@ -379,7 +379,7 @@ WIDE = [
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("narrow_first", [True, False])
 def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(tmp_path: Path, narrow_first: bool) -> None:
-    """The struct had the field or not, by which file id came first; `st.w = 'q'` was a BinderException."""
+    """Whether the struct had the field depended on which file id came first; `st.w = 'q'` was a BinderException."""
     table = hudi_synthetic.SyntheticTable(tmp_path / "t", schema=hudi_synthetic.SCHEMA | {"fields": WIDE})
     table.insert(["city=x"] * 2)
     narrow = pa.struct([("v", pa.int32())])

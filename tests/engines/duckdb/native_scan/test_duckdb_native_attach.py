@@ -1,4 +1,4 @@
-"""The native scan in a connection that was there before, and over an object store."""
+"""The native scan in an existing connection, and over an object store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_connection_that_allows_unsigned_extensions_gets_views(tmp_path: Path)
         ]
         assert each.sql("SELECT id FROM web.flights WHERE id = 5").fetchall() == [(5,)]
         assert [(scan.table, scan.kept) for scan in con.last_plans] == [("flights", 2), ("web.flights", 1)]
-    # The user's own setting stays as it was.
+    # The user's own setting is unchanged.
     assert own.execute("SELECT current_setting('allow_unsigned_extensions')").fetchall() == [(True,)]
     own.execute("BEGIN")
     assert own.execute("SELECT count(*) FROM flights").fetchall() == [(600,)]
@@ -105,7 +105,7 @@ def test_a_name_that_is_taken_is_refused_and_nothing_stays(tmp_path: Path) -> No
         assert own.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
     con: Any = pruner_duckdb.attach(own, {"flights": str(flights)}, native="on")
     assert con.execute("SELECT count(*) FROM flights").fetchall() == [(600,)]
-    # One native scan for each database: more tables are read the other way.
+    # One native scan per database: further tables are read by rewriting.
     more: Any = pruner_duckdb.attach(own, {"more": str(airports)}, native="auto")
     assert more.unserved == {"more": "the database has a native scan of other tables"}
     assert more.execute("SELECT count(*) FROM more JOIN flights ON flight = id").fetchall() == [(40,)]
@@ -147,7 +147,7 @@ def store() -> Iterator[ObjectStore]:
 
 @pytest.mark.processes
 def test_files_of_an_object_store_are_read_by_what_the_session_reads_them_with(store: ObjectStore) -> None:
-    """By a file system that is registered here: there is no httpfs for this DuckDB without a network."""
+    """By a file system registered here: without a network this DuckDB has no httpfs."""
     packages = next(Path(python_of_the_store()).parent.parent.glob("lib/python*/site-packages"))
     run = subprocess.run(
         [sys.executable, "-c", _ASK, json.dumps(str(packages))],

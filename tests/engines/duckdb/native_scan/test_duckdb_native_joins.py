@@ -1,4 +1,4 @@
-"""What joins learn before the native scan starts: the files that hold a joining row are read, and no others."""
+"""What joins learn before the native scan starts: only the files that hold a joining row are read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DIMENSIONS = {
     "outside": "SELECT i + 10000 AS i FROM range(0, 300) r(i)",
 }
 MOST_KEYS = 4 * FILES
-"""Of a list. Of more keys that are numbers their ranges are known, of others the least and the greatest at best."""
+"""In a list. Of more keys, ranges are known if they are numbers, otherwise at best the minimum and maximum."""
 
 FORMS = {
     "join": "SELECT t.* FROM t JOIN {d} USING ({k})",
@@ -72,13 +72,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.DuckDBPy
 
 
 def holding(plain: duckdb.DuckDBPyConnection, condition: str) -> int:
-    """How many files hold a row for which a condition is true."""
+    """How many files hold a row for which the condition is true."""
     sql = f"SELECT count(DISTINCT filename) FROM located AS t WHERE {condition}"
     return int(plain.execute(sql).fetchall()[0][0])
 
 
 def read(con: Any, sql: str, parameters: Any = None) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """The rows of a statement, and how many files each scan that started read."""
+    """The rows of a statement, and how many files each started scan read."""
     con.last_plans.clear()
     rows = answer(con, sql, parameters)
     assert [scan.reason for scan in con.last_plans if scan.reason] == []
@@ -180,7 +180,7 @@ def test_the_limit_of_keys_is_raised_for_nobody_to_see(both: tuple[Any, Any]) ->
 
 
 def test_the_limit_of_a_relation_ends_with_it(both: tuple[Any, Any]) -> None:
-    """A relation is bound when it is made, and planned when it runs: nothing may be left raised in between."""
+    """A relation is bound when it is made, and planned when it runs: in between, the limit must not stay raised."""
     con = both[0].cursor()
     limit = "SELECT current_setting('dynamic_or_filter_threshold')"
     right = holding(both[1], "name IN (SELECT name FROM hundred)")
@@ -195,7 +195,7 @@ def test_the_limit_of_a_relation_ends_with_it(both: tuple[Any, Any]) -> None:
     other.fetchall()
     assert con.execute(limit).fetchall() == [(70,)]
     con.execute("RESET dynamic_or_filter_threshold")
-    # Nothing runs behind what cannot be planned or lacks a value.
+    # Nothing runs after a statement that cannot be planned or lacks a value.
     for failing in ("SELECT missing FROM t", "SELECT * FROM t JOIN hundred USING (name) WHERE t.name = ?"):
         with pytest.raises(duckdb.Error):
             con.execute(failing)

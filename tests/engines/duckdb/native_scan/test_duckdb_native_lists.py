@@ -1,7 +1,7 @@
-"""What DuckDB's native scan says of the files in its lists, and how many lists are remembered.
+"""What DuckDB's native scan reports about the files in its lists, and how many lists are remembered.
 
-A glob tells DuckDB the version of each file. A list of names does not, so that DuckDB opens every file for a count(*)
-although it keeps the footers.
+A glob gives DuckDB the version of each file. A list of names does not, so DuckDB opens every file for a count(*)
+although it caches the footers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEEP_FOOTERS = "SET parquet_metadata_cache = true"
 
 
 def write(path: Path, rows: int, first: int = 0, *, modified: int = LONG_AGO) -> None:
-    """A file of some rows; DuckDB does not trust what was modified a moment ago."""
+    """A file with some rows; DuckDB does not trust files modified a moment ago."""
     values = range(first, first + rows)
     pq.write_table(pa.table({"x": [*values], "y": [f"text {value}" for value in values]}), path)
     os.utime(path, (modified, modified))
@@ -42,7 +42,7 @@ def folder(path: Path, rows: list[int]) -> Path:
 
 
 def globbed(root: Path) -> duckdb.DuckDBPyConnection:
-    """Plain DuckDB over the same folder, with settings of its own."""
+    """Plain DuckDB over the same folder, with its own settings."""
     plain = duckdb.connect()
     plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/**/*.parquet', hive_partitioning = true)")
     return plain
@@ -55,7 +55,7 @@ def is_counted_by_footers(con: Any) -> bool:
 
 
 def footers(con: Any) -> Any:
-    """Let a connection keep footers, and read them."""
+    """Let a connection cache footers, and read them."""
     con.execute(KEEP_FOOTERS)
     con.execute("SELECT min(x), max(y) FROM t").fetchall()
     return con
@@ -91,7 +91,7 @@ def replaced_in_place(root: Path) -> None:
 
 
 def replaced_by_another(root: Path) -> None:
-    """Of the same size and time: the inode is another one."""
+    """With the same size and time: only the inode differs."""
     size = (root / "f1.parquet").stat().st_size
     write(root / "new", 4, 7000)
     assert (root / "new").stat().st_size == size
@@ -145,7 +145,7 @@ def test_a_database_with_more_tables_than_lists_are_remembered(tmp_path: Path) -
 
 
 def test_a_quiet_table_beside_one_that_changes_all_the_time(tmp_path: Path) -> None:
-    """Nothing tells the extension that the quiet one did not change: a file of it was written a moment ago."""
+    """Nothing tells the extension that the quiet table is unchanged: one of its files was written a moment ago."""
     quiet, busy = folder(tmp_path / "quiet", [1, 2]), folder(tmp_path / "busy", [1])
     con = native({"quiet": indexed(quiet), "busy": indexed(busy)})
     for number in range(70):

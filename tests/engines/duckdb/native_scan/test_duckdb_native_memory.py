@@ -1,6 +1,6 @@
-"""What the extension need not ask again: a table that looks as it did, and a question that was answered before.
+"""What the extension need not ask again: an unchanged table, and a question that was answered before.
 
-Each test says what may change between two runs of a statement, and that the second one reads the table as it is then.
+Each test states what may change between two runs of a statement; the second one reads the table as it is then.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KINDS = ("_bind", "_static", "_dynamic")
 
 
 class Asked:
-    """How often Python was asked, by kinds of questions."""
+    """How often Python was asked, by kind of question."""
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
 
     def of(self, run: Callable[[], object]) -> list[str]:
-        """What is asked while something runs."""
+        """The kinds of questions asked while `run` runs."""
         self.kinds.clear()
         run()
         return sorted(self.kinds)
@@ -60,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def learned(asked: Asked, run: Callable[[], object]) -> None:
-    """Run something until nothing of it is asked any more: a table has to be quiet for some milliseconds first."""
+    """Run something until it asks nothing any more: a table must be quiet for some milliseconds first."""
     until(lambda: not asked.of(run))
 
 
@@ -93,7 +93,7 @@ def test_a_statement_that_was_run_before_asks_nothing(tmp_path: Path, asked: Ask
             assert first[1] == [files]
             learned(asked, lambda sql=sql: con.execute(sql).fetchall())
             assert asked.of(lambda sql=sql, first=first: _same(kept(con, sql), first)) == []
-            # Other connections of the database know it, too, and so does another spelling of the statement.
+            # The other connections of the database know it, too; another spelling of the statement also asks nothing.
             assert asked.of(lambda sql=sql: con.cursor().execute(f"{sql}  -- again").fetchall()) == []
         assert asked.of(lambda: con.execute("SELECT id FROM flights WHERE id = 6").fetchall()) == ["_static"]
         assert "id = 6" in con.last_plans[-1].explain()
@@ -140,7 +140,7 @@ def test_every_change_of_the_files_is_seen_at_once(tmp_path: Path, asked: Asked)
     pq.write_table(_rows(2), root / "p=2" / "new.parquet")
     now(6)
     learned(asked, lambda: con.execute(sql).fetchall())
-    # In place: as many bytes, and the modification time set back (trap T16).
+    # In place: the same number of bytes, and the modification time set back (trap T16).
     path = root / "p=1" / "f0.parquet"
     before = path.stat()
     pq.write_table(_rows(2), path)
@@ -163,7 +163,7 @@ def test_every_change_of_the_files_is_seen_at_once(tmp_path: Path, asked: Asked)
 def test_what_came_and_went_while_a_table_was_listed_is_not_remembered(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place looks as it did before the listing, which shows a file that is gone."""
+    """The folder looks as it did before the listing, which contains a file that is gone."""
     root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
     con = native({"t": indexed(root)})
     passing = write_tree(tmp_path / "other", {"p.parquet": "SELECT 1 AS a"}) / "p.parquet"
@@ -180,7 +180,7 @@ def test_what_came_and_went_while_a_table_was_listed_is_not_remembered(
     for _ in range(5):
         (root / "empty").mkdir()
         (root / "empty").rmdir()
-        time.sleep(0.05)  # long enough for any further change to show
+        time.sleep(0.05)  # long enough for any further change to be visible
         monkeypatch.setattr(KnownTable, "snapshot", listing)
         with pytest.raises(duckdb.IOException, match="was removed while the statement ran"):
             con.execute(sql).fetchall()
@@ -249,7 +249,7 @@ def test_indexes_are_used_and_dropped_at_once(tmp_path: Path, asked: Asked) -> N
     root = write_flights(tmp_path / "flights")
     con = native({"flights": root})
     sql = "SELECT id FROM flights WHERE id = 5"
-    # By somebody else: another table object, as another process has it.
+    # By another table object, as in another process.
     other = pruner.open_table(str(root))
 
     def files() -> int:
@@ -269,7 +269,7 @@ def test_indexes_are_used_and_dropped_at_once(tmp_path: Path, asked: Asked) -> N
 
 @pytest.mark.slow
 def test_the_session_is_part_of_the_question(tmp_path: Path, asked: Asked) -> None:
-    """A text is another moment in each zone."""
+    """A text denotes a different moment in each zone."""
     root = tmp_path / "t"
     root.mkdir()
     first = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
@@ -294,7 +294,7 @@ def test_the_session_is_part_of_the_question(tmp_path: Path, asked: Asked) -> No
 
 @pytest.mark.slow
 def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: Asked) -> None:
-    """An index over an expression sees conditions as they are written, with the moment in them."""
+    """An index over an expression sees conditions as written, with the moment in them."""
     root = tmp_path / "t"
     root.mkdir()
     now = datetime.datetime.now(datetime.UTC)
@@ -310,7 +310,7 @@ def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: As
     sql = "SELECT count(DISTINCT seen) FROM t WHERE seen > now() - INTERVAL 5 DAY"
     until(lambda: "_bind" not in asked.of(lambda: con.execute(sql).fetchall()))
     for _ in range(3):
-        # As it is written, and once more as DuckDB's optimizer leaves it, with a moment in the place of now().
+        # As written, and once more as optimized by DuckDB, with a moment instead of now().
         assert asked.of(lambda: con.execute(sql).fetchall()) == ["_static", "_static"]
     assert con.execute(sql).fetchall() == [(5,)]
     assert con.last_plans[-1].kept == 1
@@ -351,7 +351,7 @@ def test_a_failure_is_asked_again(tmp_path: Path, asked: Asked, monkeypatch: pyt
 def test_old_plans_are_forgotten_on_both_sides(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The extension names a plan by its number, so it must not remember it longer than Python does."""
+    """The extension identifies a plan by its number, so it must not remember it longer than Python does."""
     with flights(tmp_path) as (con, _, _):
         sql = "SELECT id FROM flights WHERE id = 5"
         learned(asked, lambda: con.execute(sql).fetchall())
@@ -380,7 +380,7 @@ def test_a_table_that_rests_is_known_however_often_others_change(
 
 @pytest.mark.slow
 def test_threads_that_read_while_files_come_see_all_that_came_before(tmp_path: Path) -> None:
-    """Each statement reads at least what was there when it began, and never half of a file."""
+    """Each statement reads at least the files that existed when it began, and never half of a file."""
     root = write_tree(tmp_path / "t", {"f.parquet": "SELECT 0 AS a FROM range(10)"})
     con = native({"t": indexed(root)})
     written, stop, wrong = [1], threading.Event(), list[str]()

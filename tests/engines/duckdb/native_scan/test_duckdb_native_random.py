@@ -1,4 +1,4 @@
-"""Random scripts through the native scan come to what plain DuckDB makes of them: names, types, rows, errors."""
+"""Random scripts through the native scan match plain DuckDB: names, types, rows, errors."""
 
 from __future__ import annotations
 

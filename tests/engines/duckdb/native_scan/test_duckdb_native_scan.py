@@ -1,4 +1,4 @@
-"""DuckDB asks while it plans: tables as views over the native scan, pruned by what joins learn, too."""
+"""DuckDB asks while it plans: tables as views over the native scan, also pruned by what joins learn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_extension_is_there_where_it_can_be_built() -> None:
 def test_an_installation_without_the_extension_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the wheel is without a compiler."""
+    """As in the wheel built without a compiler."""
     monkeypatch.setattr(library, "FOLDER", tmp_path)
     root = write_flights(tmp_path / "flights")
     con = pruner_duckdb.connect({"flights": indexed(root)}, native="auto")
@@ -80,7 +80,7 @@ KEPT = {
     "SELECT * FROM flights WHERE id = 5": (1,),
     "SELECT * FROM flights WHERE id = 5 OR id = 305": (2,),
     "SELECT count(DISTINCT id) FROM flights WHERE region = 'de' AND id < 100": (1,),
-    # Conditions that may fail stand above the view.
+    # Conditions that may fail stay above the view.
     "SELECT id FROM flights WHERE id >= 549.5": (1,),
     "SELECT id FROM flights WHERE ts::DATE = DATE '2024-01-04'": (1,),
     "SELECT extra.tags FROM flights WHERE extra.code = 4": (1,),
@@ -89,7 +89,7 @@ KEPT = {
     "SELECT max(price) FROM early WHERE id < 60": (2,),
     "SELECT carrier_of(71)": (1,),
     "SELECT id FROM near(150)": (2,),
-    # What joins know.
+    # What joins learn.
     "SELECT id FROM flights WHERE id IN (SELECT flight_id FROM wanted)": (2,),
     "SELECT id FROM flights JOIN wanted ON id = flight_id": (2,),
     "SELECT id FROM flights JOIN holes ON id = flight_id": (2,),
@@ -97,7 +97,7 @@ KEPT = {
     "SELECT id FROM wanted LEFT JOIN flights ON id = flight_id": (2,),
     "SELECT id FROM flights WHERE id = (SELECT max(flight_id) FROM wanted)": (1,),
     "SELECT f.id FROM flights f JOIN airports a ON f.id = a.flight WHERE a.flight = 60": (1, 1),
-    # What must not be taken from them.
+    # What must not be inferred from joins.
     "SELECT id, flight_id FROM flights LEFT JOIN wanted ON id = flight_id": (12,),
     "SELECT id, flight_id FROM flights FULL JOIN wanted ON id = flight_id": (12,),
     "SELECT id FROM flights ANTI JOIN wanted ON id = flight_id": (12,),
@@ -160,7 +160,7 @@ def test_the_catalog_has_the_tables(tmp_path: Path) -> None:
         ("lake",),
         ("main",),
     ]
-    # Threads add up a deviation in any order, so that its last digit varies.
+    # Threads sum a deviation in any order, so its last digit varies.
     summary = (
         "SELECT column_name, column_type, min, max, count FROM (SUMMARIZE SELECT id, region FROM flights)"
     )
@@ -201,7 +201,7 @@ def test_a_relation_asks_whenever_it_runs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_statement_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when the table changes while the statement is bound."""
+    """Even when the table changes while the statement is bound."""
     root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
     con = native({"t": indexed(root)})
     write_tree(root, {"g0.parquet": "SELECT 10 AS a"})
@@ -225,7 +225,7 @@ def test_one_statement_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.Mo
         con.execute("COMMIT")
         assert both[0][0] == both[0][1]
         assert len({each.snapshot_id for each in con.last_plans}) == 1
-        binds = 2  # DuckDB prepares a statement, and binds it anew when it runs
+        binds = 2  # DuckDB prepares a statement, and binds it again when it runs
         assert 1 <= len(asked) <= binds
 
 
@@ -249,8 +249,8 @@ def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
     write_tree(root, {"h.parquet": "SELECT 8 AS a, {'y': 3, 'x': 4} AS s"})
     con.last_plans.clear()
     assert con.execute("SELECT s.x, s.y FROM t WHERE a = 8").fetchall() == [(4, 3)]
-    assert [each.kept for each in con.last_plans] == [2]  # those that have no records yet
-    # DuckDB fails where a file lacks a struct of which a field is read: such files are read by a query.
+    assert [each.kept for each in con.last_plans] == [2]  # files without index records yet
+    # DuckDB fails if a file lacks a struct whose field is read: such files are read by a query.
     write_tree(root, {"i.parquet": "SELECT 9 AS a"})
     for _ in range(3):
         con.last_plans.clear()
@@ -263,7 +263,7 @@ def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_table_function_has_the_columns_that_views_hide(tmp_path: Path) -> None:
-    """A view over Parquet files shows no names of files; what lies below it does, and prunes as well."""
+    """A view over Parquet files hides file names; the function below it has them, and prunes as well."""
     root = write_flights(tmp_path / "flights")
     con, plain = native({"flights": indexed(root)}), duckdb.connect()
     source = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
@@ -373,7 +373,7 @@ def test_statistics_of_the_last_file_that_is_left_do_not_count(tmp_path: Path) -
 def failing(
     compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Any], list[str | None]]]:
-    """Lets plans fail in some way; returns the reasons of a statement that keeps all files then."""
+    """Make plans fail in a given way; returns the reasons of a statement that then keeps all files."""
 
     def run(fail: Any) -> list[str | None]:
         for name in ("_static", "_dynamic"):
@@ -394,7 +394,7 @@ def test_errors_keep_all_files(
     failing: Callable[[Any], list[str | None]], error: type[BaseException]
 ) -> None:
     def fail(*_: object) -> None:
-        # Made here: pytest keeps its parameters, and an error that was raised keeps everything below it.
+        # Made here: pytest keeps its parameters, and a raised error keeps every object of its frames alive.
         raise error("no plan")
 
     (reason,) = failing(fail)
@@ -431,7 +431,7 @@ def test_a_plan_that_takes_too_long_keeps_all_files(
 def test_an_interrupted_statement_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     root = write_flights(tmp_path / "flights")
     con = native({"flights": indexed(root)})
-    # What did not change since the connection was made would not be asked for.
+    # Without a change since the connection was made, nothing would be asked.
     (root / "region=new").mkdir()
     done = threading.Event()
 
@@ -457,7 +457,7 @@ def test_pruning_can_be_switched_off(compared: Compared, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_a_new_connection_can_be_used_in_any_way_at_once(tmp_path: Path) -> None:
-    """DuckDB makes no relation while a result is left that nobody has read to its end."""
+    """DuckDB makes no relation while a result has not been read to its end."""
     root = write_flights(tmp_path / "flights")
     assert native({"flights": root}).sql("SELECT count(*) FROM flights").fetchall() == [(600,)]
     assert native({"flights": root}).table("flights").limit(2).fetchall() != []
@@ -538,7 +538,7 @@ THREADS, STATEMENTS = 8, 150
 
 @pytest.mark.slow
 def test_threads_and_cursors(tmp_path: Path) -> None:
-    """Statements of all kinds side by side, while callbacks collect garbage."""
+    """Statements of all kinds side by side, while callbacks run the garbage collector."""
     con = native({"flights": indexed(write_flights(tmp_path / "flights"))})
     con.execute("CREATE TABLE wanted AS SELECT unnest([7, 60, 61]) AS k")
     wrong: list[object] = []
@@ -636,7 +636,7 @@ def test_conditions_beside_unnest(compared: Compared, sql: str) -> None:
 def test_a_file_that_is_removed_while_the_statement_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Removed after it was planned: the statement fails in one sentence, and finds the others when it runs again."""
+    """Removed after planning: the statement fails with one sentence, and finds the other files when it runs again."""
     root = write_flights(tmp_path / "flights")
     con = native({"flights": indexed(root)})
     con.execute("PREPARE p AS SELECT count(*), sum(id) FROM flights WHERE id >= 100")
@@ -703,7 +703,7 @@ def test_a_statement_that_reads_alone_is_planned_again_where_a_file_was_removed(
         found = removed(lambda seen=seen: rows(con, *seen))
         assert len(asked) > 1, sql
         assert found == rows(oracle({"flights": root}), *seen), sql
-    # What writes, or is several statements, fails in one sentence and has done nothing twice.
+    # What writes, or consists of several statements, fails with one sentence and has done nothing twice.
     for sql in (
         "INSERT INTO kept SELECT id FROM flights WHERE id >= 104",
         "INSERT INTO kept VALUES (1); SELECT count(*), sum(id) FROM flights WHERE id >= 105",

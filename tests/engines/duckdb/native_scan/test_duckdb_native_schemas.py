@@ -178,7 +178,7 @@ NOT_BY_NAMES = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", NOT_BY_NAMES)
 def test_what_has_not_the_same_structs_is_read_the_other_way(tmp_path: Path, case: str) -> None:
-    """DuckDB's reader takes fields in maps by their places, and fails for a field of a struct that is not there."""
+    """DuckDB's reader matches fields in maps by position, and fails for a missing field of a struct."""
     *files, read, right = NOT_BY_NAMES[case]
     root = write_tree(
         tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a, {each} AS m" for n, each in enumerate(files)}
@@ -200,7 +200,7 @@ def test_maps_that_are_alike_are_served(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_are_estimated_as_of_files_that_are_alike(tmp_path: Path) -> None:
-    """As many as the first file has, of each file that is left."""
+    """For each file left, as many rows as the first file has."""
     files = {
         f"f{n}.parquet": f"SELECT i AS id, {n} AS c{n % 2} FROM range({n}000, {n}000 + 1000) r(i)"
         for n in range(5)
@@ -215,8 +215,8 @@ def test_rows_are_estimated_as_of_files_that_are_alike(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", [*table_names("cow_.*v6"), *table_names("mor_compacted_v6")])
 def test_hudi_tables(spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path, name: str) -> None:
-    """Copy-on-write, and the base files of merge-on-read tables where they are asked for: rows as by rewriting, which
-    are compared with those of Spark.
+    """Copy-on-write, and read-optimized merge-on-read tables: the rows are those of rewriting, which are compared with
+    Spark's.
     """
     spec = {"uri": str(hudi_tables.copy(name, tmp_path)), "read_optimized": name.startswith("mor")}
     if not name.startswith("mor"):
@@ -253,7 +253,7 @@ def test_log_files_are_merged_the_other_way(hudi_tables: KeptTables, tmp_path: P
 
 @pytest.mark.slow
 def test_nan_that_statistics_in_files_leave_out(tmp_path: Path) -> None:
-    """NaN is greater than any number in DuckDB, and writers of Delta files leave it out of their statistics."""
+    """NaN is greater than any number in DuckDB, and writers of Delta files omit it from their statistics."""
     table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("x", "double")))
     nan = float("nan")
     for at, values in enumerate(([1.0, nan], [2.0, 50.0], [nan, nan], [3.0, -1.0])):

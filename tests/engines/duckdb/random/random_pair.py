@@ -1,4 +1,4 @@
-"""The random tables through pruner and as a whole: what random statements run over."""
+"""The random tables through pruner and without it: what random statements run over."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.engines.duckdb.duckdb_tables import Rows, indexed
 from tests.engines.duckdb.random.random_tables import everything, without_sign_of_zero
 
 FAILED_INSIDE = "InternalException"
-"""DuckDB 2.0 fails so over any Parquet files where a filter on a field of a struct stands in a subquery that is there
-twice.
-"""
+"""DuckDB 2.0 fails this way over any Parquet files if a subquery that occurs twice filters on a field of a struct."""
 
 
 class Pair:
@@ -31,12 +29,12 @@ class Pair:
         return pruner_duckdb.connect(self._tables, config={"threads": 1})
 
     def connect_again(self) -> None:
-        """Leave a database that DuckDB has ended because of an error inside."""
+        """Replace a database that DuckDB has closed because of an internal error."""
         self.pruned.close()
         self.pruned = self._connect()
 
     def without_pruner(self, sql: str) -> Rows | str:
-        """What DuckDB, its optimizer on, makes of a statement over the same files."""
+        """The outcome of a statement in DuckDB over the same files, with its optimizer on."""
         with duckdb.connect(config={"threads": 1}) as plain:
             for name, root in self._roots.items():
                 plain.execute(
@@ -46,7 +44,7 @@ class Pair:
 
 
 class PlainReaders:
-    """DuckDB without pruner over the same files, in each of the ways in which it is asked to read them."""
+    """DuckDB without pruner over the same files, in each of the ways in which pruner makes it read them."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
         self._roots = roots
@@ -63,7 +61,7 @@ class PlainReaders:
         return made
 
     def outcomes(self, sql: str) -> list[Rows | str]:
-        """What each of them makes of a statement."""
+        """The outcome of a statement in each of them."""
         found = [outcome(each, sql) for each in self._connections]
         if FAILED_INSIDE in found:
             self._connections = self._connect()
@@ -71,7 +69,7 @@ class PlainReaders:
 
 
 def outcome(connection: Any, sql: str) -> Rows | str:
-    """The rows in an order that no plan changes, or the kind of error that DuckDB reports."""
+    """The rows, sorted independently of the plan, or the type of error that DuckDB reports."""
     try:
         rows = connection.execute(sql).fetchall()
     except duckdb.Error as error:

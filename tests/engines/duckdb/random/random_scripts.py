@@ -1,7 +1,7 @@
 """Random scripts for two connections: views, macros, parameters, joins with what only the database knows, changes.
 
-A script is a list of statements. Its SELECT statements are those of `random_statements`; views, macros and queries take
-the place of some tables in them, parameters that of literals, and conditions with subqueries and macros are added.
+A script is a list of statements. Its SELECT statements are those of `random_statements`; in them, views, macros and
+queries replace some tables, parameters replace literals, and conditions with subqueries and macros are added.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MIXTURE = {
     "p": ("1", "'2'", "2"),
     "q": ("'x'", "DATE '2024-01-02'", "'__HIVE_DEFAULT_PARTITION__'"),
 }
-"""Columns of every type that Parquet files have, with literals to be compared with them."""
+"""Columns of every type that Parquet files have, with literals to compare them with."""
 
 ORDERED = tuple(name for name in MIXTURE if name not in ("list", "pairs"))
 
@@ -96,7 +96,7 @@ SETUP = (
 class Step:
     """One statement with its parameters, and the methods of a relation over it that are called in turn, if any.
 
-    `may_fail` tells that a condition fails for some values: whether DuckDB meets them depends on the files it reads.
+    `may_fail` means that a condition fails for some values: whether DuckDB meets them depends on the files it reads.
     """
 
     sql: str
@@ -109,7 +109,7 @@ Script = tuple[Step, ...]
 
 
 def write_mixture(root: Path) -> Path:
-    """A tree of files with columns of every type, in folders of two levels, one of which may be NULL."""
+    """A tree of files with columns of every type, in two levels of folders, one of which may be NULL."""
     folders = ("x", "y%20z", "__HIVE_DEFAULT_PARTITION__", "2024-01-02")
     files = {f"p={n % 3}/q={folders[n % 4]}/m{n}.parquet": _mixture(n) for n in range(MIXTURE_FILES)}
     return write_tree(root, files)
@@ -136,7 +136,7 @@ def _mixture(number: int) -> str:
 
 
 def over_views(tape: Tape, sql: str) -> str:
-    """The statement with views, macros and queries in the place of some tables."""
+    """The statement with views, macros and queries instead of some tables."""
     for table, others in VIEWS.items():
         if tape.number(0, 2):
             other = tape.one_of(others)
@@ -150,7 +150,7 @@ _LITERAL = re.compile(r"(?<=[=<>] )(?:(-?\d+(?:\.\d+)?)|'((?:[^']|'')*)')(?=[ )]
 
 
 def with_parameters(tape: Tape, sql: str) -> tuple[str, tuple[Any, ...]]:
-    """The statement with parameters in the place of some literals."""
+    """The statement with parameters instead of some literals."""
     values: list[Any] = []
 
     def taken(found: re.Match[str]) -> str:
@@ -170,7 +170,7 @@ def _literal(value: object) -> str:
 
 
 def _known_to_the_database(tape: Tape, relations: Sequence[From]) -> str:
-    """A condition on a key that only the database can work out."""
+    """A condition on a key that only the database can evaluate."""
     numbers = [name for relation in relations for name in relation.named("int")]
     number = tape.one_of(numbers)
     table = tape.one_of(("wanted", "many_wanted", "none_wanted", "wanted"))
@@ -318,7 +318,7 @@ def changes(tape: Tape, folder: str) -> list[str]:
 
 
 def _defining(tape: Tape) -> list[str]:
-    """A view or a macro of its own, and a statement that reads it."""
+    """A new view or macro, and a statement that reads it."""
     shape: TableShape = tape.one_of(SHAPES)
     inner = From(shape.name, "i", shape.columns, shape.key)
     where = condition(tape, (inner,), 2, nesting=True)
@@ -340,7 +340,7 @@ def _defining(tape: Tape) -> list[str]:
 
 
 def _related(tape: Tape) -> Step:
-    """What is done with a relation over a table or over a statement."""
+    """Method calls on a relation over a table or a statement."""
     shape: TableShape = tape.one_of(SHAPES)
     bare = From(shape.name, shape.name, shape.columns, shape.key)
     where = condition(tape, (bare,), 1)

@@ -1,7 +1,7 @@
 """Random SELECT statements over the tables of `random_tables`, made from a tape that shrinks.
 
-Every statement has one right answer: no chance, no clock, no order but a total one, nothing that raises for
-some rows only, and no sums of floating-point numbers.
+Every statement has one right answer: no randomness, no clock, no order except a total one, nothing that raises for
+only some rows, and no sums of floating-point numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.engines.duckdb.random.tape import Tape
 COMPARISONS = ("=", "=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 COMPARED = ("int", "text", "timestamp", "date", "decimal", "double", "bool")
-"""Kinds of values that have comparisons; a struct is read by its fields alone."""
+"""Kinds of values that have comparisons; a struct is only read by its fields."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Parts:
     relations: tuple[Relation, ...]
 
     def select(self, what: str, where: str | None = None, tail: str = "") -> str:
-        """The statement that reads `what`; `tail` stands behind the condition."""
+        """The statement that reads `what`; `tail` follows the condition."""
         condition = f" WHERE {where}" if where else ""
         return f"{self.ctes}SELECT {what} FROM {self.source}{condition}{tail}"
 
@@ -227,7 +227,7 @@ CONSTANTS = (
 
 
 def constants(tape: Tape, alias: str) -> Relation:
-    """A relation of constants, whose keys are all different: what a join with it compares is known before it runs."""
+    """A relation of constants, whose keys all differ: the values that a join compares are known before it runs."""
     keys = (*LITERALS["int"], "NULL")
     first = tape.number(0, len(keys) - 1)
     rows = [
@@ -299,7 +299,7 @@ def subquery(tape: Tape, outer: Sequence[Relation]) -> str:
 
 
 def parts_of(tape: Tape) -> Parts:
-    """One to three relations, joined in some way, perhaps with CTEs in front."""
+    """One to three relations, joined in some way, perhaps preceded by CTEs."""
     ctes: list[Relation] = []
     texts: list[str] = []
     if tape.number(0, 3) == 0:
@@ -324,7 +324,7 @@ def parts_of(tape: Tape) -> Parts:
 def _joined(
     tape: Tape, before: Sequence[Relation], alias: str, ctes: Sequence[Relation]
 ) -> tuple[str, Relation, bool]:
-    """One more relation with the text that joins it, and whether its columns are visible behind the join."""
+    """One more relation with the text that joins it, and whether its columns are visible after the join."""
     other = relation_of(tape, alias, ctes)
     left = tape.one_of(_columns(before, "int"))
     right = tape.one_of([f"{alias}.{other.key}", *other.named("int")])
@@ -381,7 +381,7 @@ MISFITS = (
     "true",
     "DATE '2024-01-03'",
 )
-"""Literals that most columns cannot be compared with: DuckDB refuses them, or fails where it works them out."""
+"""Literals that most columns cannot be compared with: DuckDB rejects them, or fails when it evaluates them."""
 
 DECIDING = (
     "{0} != {0}",
@@ -400,7 +400,7 @@ DECIDING = (
 
 
 def _misfit(tape: Tape, relation: Relation) -> str:
-    """A condition that may fail for a value, or be refused."""
+    """A condition that may fail for a value, or be rejected."""
     columns = [f"{relation.alias}.{name}" for name, kind in relation.columns if kind in COMPARED]
     column, literal = tape.one_of(columns), tape.one_of(MISFITS)
     match tape.number(0, 5):
@@ -416,7 +416,7 @@ def _misfit(tape: Tape, relation: Relation) -> str:
 
 
 def misfitting(tape: Tape) -> str:
-    """A statement over one table with conditions that fail, and others that may keep DuckDB from working them out."""
+    """A statement over one table with conditions that fail, and others that may keep DuckDB from evaluating them."""
     relation = _of_table(tape.one_of(SHAPES), "t0")
     columns = [f"{relation.alias}.{name}" for name, kind in relation.columns if kind in COMPARED]
     parts = [_misfit(tape, relation) for _ in range(tape.number(1, 2))]
@@ -470,5 +470,5 @@ def statement(tape: Tape) -> str:
 
 
 def _exact(shown: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Columns that may be cut off by a LIMIT: both zeros sort alike, so no floating-point numbers."""
+    """Columns that a LIMIT may cut off: both zeros sort alike, so no floating-point numbers."""
     return [name for name in shown if name not in keys and name.split(".")[-1] not in ("x", "delay", "area")]

@@ -1,7 +1,7 @@
-"""Three small trees of Parquet files for random statements, and the statements' parts that fit their columns.
+"""Three small trees of Parquet files for random statements, and the parts of statements that fit their columns.
 
-Values follow each other from file to file, so that files can be told apart by their statistics; every kind of
-value has NULLs and edges (NaN, infinities, both zeros, empty and long text, years before 1970).
+Values advance from file to file, so statistics tell files apart; every kind of value has NULLs and edges (NaN,
+infinities, both zeros, empty and long text, years before 1970).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REGIONS = ("de", "fr x", "it's")
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table with the kind of each column; `key` tells its rows apart."""
+    """A table with the kind of each column; `key` identifies its rows."""
 
     name: str
     key: str
@@ -112,7 +112,7 @@ PATTERNS = ("'k0%'", "'k03%'", "'P1_'", "'%b'", "'ab%'", "'%e%'", "'z%'", "''", 
 
 
 def write_random_tables(base: Path) -> dict[str, Path]:
-    """Write the three trees; return their roots by the tables' names."""
+    """Write the three trees; return their roots by table name."""
     return {
         "events": write_tree(
             base / "events",
@@ -142,7 +142,7 @@ def everything(roots: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:
 
 
 def without_sign_of_zero(value: Any) -> Any:
-    """NaN as a text, because it equals nothing; the zeros are equal to DuckDB, and either may stand for both."""
+    """NaN as text, because it equals nothing; the zeros are equal to DuckDB, which may return either for both."""
     if not isinstance(value, float):
         return value
     return "NaN" if math.isnan(value) else value + 0.0

@@ -1,4 +1,4 @@
-"""Random statements over pruned tables give the rows of DuckDB with its optimizer off, and many of them prune."""
+"""Random statements over pruned tables return the rows of DuckDB with its optimizer off, and many of them prune."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWICE_THE_SAME = """
     UNION ALL
     SELECT t.id FROM (SELECT * FROM events i WHERE (i.extra).tag IN ('a', 'b') ORDER BY id LIMIT 18) t
     WHERE t.day > '2020-01-01'"""
-"""Over Parquet files DuckDB 2.0 fails inside."""
+"""Over Parquet files DuckDB 2.0 fails with an internal error."""
 PASSED: set[str] = set()
 SEEN: Counter[str] = Counter()
 
@@ -38,7 +38,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def remember(kind: str, pruned: pruner_duckdb.Connection) -> None:
-    """Count what a statement's scans read."""
+    """Count what the scans of a statement read."""
     scans = list(pruned.last_plans)
     SEEN[kind] += 1
     SEEN[f"{kind}: prune"] += any(scan.kept < scan.total for scan in scans)
@@ -70,7 +70,7 @@ def test_random_statements_lose_no_row(pair: Pair, sql: str) -> None:
 
 
 def test_the_random_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
-    """Guards the property above against passing because nothing is ever left out."""
+    """Guards the property above against passing because nothing is ever pruned."""
     total = SEEN["statements"]
     counts = {name.partition(": ")[2]: SEEN[name] for name in sorted(SEEN) if name.startswith("statements: ")}
     counts["read keys"] = SEEN["keys are read"]

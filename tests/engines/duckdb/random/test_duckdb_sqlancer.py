@@ -1,4 +1,4 @@
-"""Two of SQLancer's oracles over random statements, everything through the pruned connection.
+"""Two of SQLancer's oracles over random statements, entirely through the pruned connection.
 
 They need no second database: a statement is compared with others that must give the same rows.
 
@@ -55,7 +55,7 @@ def rows(pair: Pair, sql: str) -> Rows:
     try:
         found: Any = pair.pruned.execute(sql).fetchall()
     except duckdb.NotImplementedException:
-        # DuckDB 1.5 does not join to the right of a lateral subquery; SQLancer passes over such errors as well.
+        # DuckDB 1.5 does not join to the right of a lateral subquery; SQLancer ignores such errors as well.
         reject()
     except duckdb.InternalException:
         pair.connect_again()
@@ -65,24 +65,24 @@ def rows(pair: Pair, sql: str) -> Rows:
 
 
 def three_ways(condition: str) -> tuple[str, str, str]:
-    """The condition, its negation, and that it is NULL: one of them is true for each row."""
+    """The condition, its negation, and its IS NULL: exactly one of them is true for each row."""
     return f"({condition})", f"NOT ({condition})", f"({condition}) IS NULL"
 
 
 def where_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
-    """WHERE: as bags, the parts together are the whole."""
+    """WHERE: as bags, the parts add up to the whole."""
     what = ", ".join(shown)
     return parts.select(what), [parts.select(what, each) for each in three_ways(condition)], False
 
 
 def distinct_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
-    """DISTINCT: a row may stand in several parts."""
+    """DISTINCT: a row may be in several parts."""
     what = f"DISTINCT {', '.join(shown)}"
     return parts.select(what), [parts.select(what, each) for each in three_ways(condition)], True
 
 
 def group_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
-    """GROUP BY without aggregates: as DISTINCT."""
+    """GROUP BY without aggregates: like DISTINCT."""
     what = ", ".join(shown)
     tail = f" GROUP BY {what}"
     return (
@@ -93,7 +93,7 @@ def group_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tupl
 
 
 def having_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
-    """HAVING: every group is in one part; a condition on rows becomes one on a group by way of bool_or."""
+    """HAVING: every group is in one part; bool_or turns a condition on rows into one on a group."""
     what = f"{shown[0]}, count(*)"
     tail = f" GROUP BY {shown[0]}"
     each = [f"{tail} HAVING {part}" for part in three_ways(f"bool_or({condition})")]
@@ -102,7 +102,7 @@ def having_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tup
 
 PARTITIONINGS = (where_partitions, distinct_partitions, group_partitions, having_partitions)
 AGGREGATES = {"min": "min", "max": "max", "count": "sum", "sum": "sum"}
-"""Aggregates with what combines their values over parts."""
+"""Aggregates, and the functions that combine their values over parts."""
 
 
 def case_of(tape: Tape) -> tuple[Parts, str, list[str], Any]:
@@ -157,10 +157,10 @@ def test_where_counts_as_the_select_list_does(pair: Pair, case: tuple[Parts, str
 @settings(max_examples=profiles.examples(MISFITTING))
 @given(sql=tapes().map(misfitting))
 def test_no_statement_fails_that_duckdb_runs(pair: Pair, plain: PlainReaders, sql: str) -> None:
-    """Whether a condition that fails for a value is worked out depends on the files that DuckDB knows of."""
+    """Whether a condition that fails for a value is evaluated depends on the files that DuckDB knows of."""
     pair.pruned.last_plans.clear()
     outcomes = plain.outcomes(sql)
-    # The native scan reads files in one of the two ways, which knows less of them beforehand.
+    # The native scan reads files in one of the two ways, in which less is known about them in advance.
     ran = [rows for rows in outcomes[: 1 if is_native() else 2] if not isinstance(rows, str)]
     found = outcome(pair.pruned, sql)
     if found == FAILED_INSIDE:
@@ -175,9 +175,9 @@ def test_no_statement_fails_that_duckdb_runs(pair: Pair, plain: PlainReaders, sq
 
 
 def test_the_compared_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
-    """Guards the properties above against passing because nothing is ever left out."""
+    """Guards the properties above against passing because nothing is ever pruned."""
     record_property("figure", f"SQLancer's oracles through the pruned connection: {dict(SEEN)}")
-    # Hypothesis begins with the simplest cases: of few statements fewer prune.
+    # Hypothesis begins with the simplest cases: of few statements, a smaller share prunes.
     least = 0.15 if profiles.NAME == "quick" else 0.3
     assert SEEN["partitioned, a part pruned"] > least * SEEN["partitioned"], SEEN
     assert SEEN["counted, pruned"] > least * SEEN["counted"], SEEN

@@ -1,1 +1,1 @@
-"""What a connection and its session know, and what statements share."""
+"""The state of a connection and its session, and what statements share."""

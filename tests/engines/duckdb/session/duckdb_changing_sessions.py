@@ -1,5 +1,5 @@
-"""Two databases with several handles each, one with tables of pruner and one of plain DuckDB, to which the same things
-happen; and what may happen to them, drawn from a seed.
+"""Two databases with several handles each, one with pruner's tables and one of plain DuckDB, that undergo the same
+changes; and those changes, drawn from a seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pruner.errors import PrunerError
 from tests.engines.duckdb.duckdb_tables import flights_query, indexed, write_flights, write_tree
 
 MODES = ("connect", "attach", "native")
-"""Who has a handle: nobody but the adapter, the caller, and the caller who changes things by another one."""
+"""Who has a handle: only the adapter, the caller, and the caller who changes things through another one."""
 
 REFUSED = "PrunerError"
 
@@ -60,13 +60,13 @@ class Sessions:
         for handle in range(len(self.plain)):
             self.run(handle, "PATH main")
             self.run(handle, "SET TimeZone = 'UTC'")
-        # Whoever attaches may bring in what others change: then the session is asked each time.
+        # ATTACH may bring in a database that others change: then the session is asked each time.
         side = "CREATE SCHEMA side" if mode == "connect" else "ATTACH ':memory:' AS side"
         for sql in (*_BEGINNING, side):
             self.run(0, sql)
 
     def run(self, handle: int, sql: str) -> None:
-        """Change a session on both sides, or let both refuse it."""
+        """Change a session on both sides, or let both reject the change."""
         outcomes: set[str] = set()
         for native, taken in ((False, self.ours[handle]), (True, self.plain[handle])):
             path = f"{sql[5:]},memory.lake" if native else sql[5:]
@@ -79,7 +79,7 @@ class Sessions:
             self.roll_back(handle)
 
     def roll_back(self, handle: int) -> None:
-        """Leave a transaction on both sides: which errors abort one is not compared."""
+        """Roll back a transaction on both sides: which errors abort one is not compared."""
         for taken in (self.ours[handle], self.plain[handle]):
             try:
                 taken.execute("ROLLBACK")
@@ -87,7 +87,7 @@ class Sessions:
                 continue
 
     def define(self, handle: int, name: str, function: Callable[[Any], Any], kinds: tuple[Any, Any]) -> None:
-        """Give a function of Python a name, in the place of the one that had it."""
+        """Register a Python function under a name, replacing the previous one."""
         taken, result = kinds
         for each in (self.ours[handle], self.plain[handle]):
             for act in (
@@ -100,7 +100,7 @@ class Sessions:
                     continue
 
     def change_files(self, what: str, chance: random.Random) -> None:
-        """Another process writes to the table."""
+        """Change the table as another process would."""
         files = sorted(self.root.rglob("*.parquet"))
         if what == "commit":
             write_tree(
@@ -127,7 +127,7 @@ _BEGINNING = (
 
 
 def result(handle: Any, case: Case, *, lazily: bool = False) -> Result:
-    """What a statement gives, in the order of its rows where it has one."""
+    """The result of a statement, in the order of its rows if it has one."""
     sql, values = case
     try:
         if lazily:
@@ -146,19 +146,19 @@ def result(handle: Any, case: Case, *, lazily: bool = False) -> Result:
 
 
 def failed(each: Result) -> bool:
-    """Tell whether a result is an error."""
+    """Whether a result is an error."""
     return isinstance(each[0], str)
 
 
 def alike(ours: Result, plain: Result) -> bool:
-    """Tell whether two results are the same, the words of errors aside. A view is refused outside of its schema."""
+    """Whether two results are the same, apart from error texts. A view is refused outside its schema."""
     if ours[0] == REFUSED:
         return "cannot be read in this kind of statement" in ours[1]
     return ours[0] == plain[0] if failed(ours) and failed(plain) else ours == plain
 
 
 def change(sessions: Sessions, mode: str, chance: random.Random) -> str:
-    """Let something happen to both; return what it was."""
+    """Apply a change to both; return what it was."""
     handle = chance.randrange(len(sessions.plain))
     kind = chance.randrange(20)
     if kind == 18:
@@ -192,7 +192,7 @@ def _macro(chance: random.Random) -> str:
     )
     place = chance.choice([*[""] * 12, "main.", "other.", "side.main.", "side.", "temp.", "memory.main."])
     head = f"CREATE {chance.choice(['OR REPLACE '] * 5 + [''])}{chance.choice(['', '', '', 'TEMP '])}MACRO"
-    # Every other one is of those that prune best: a plan of the last one would lose the rows of the next.
+    # Every second one is among those that prune best: a plan of the previous one would lose rows of the next.
     body = chance.choice(_BODIES[:5] if chance.random() < 0.5 else _BODIES)
     column = chance.choice(["id", "carrier", "ts"])
     forms = [

@@ -1,4 +1,4 @@
-"""What the DuckDB adapter asks sessions, listened to where it asks."""
+"""The questions that the DuckDB adapter asks sessions, recorded where it asks them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pruner_duckdb.session.scope import Method
 
 
 class Questions(list[tuple[str, list[object]]]):
-    """The questions that sessions were asked, with their values."""
+    """The questions asked of sessions, with their values."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen from now on."""
+        """Record from now on."""
         super().__init__()
         first_row = Method.first_row
 
@@ -24,12 +24,12 @@ class Questions(list[tuple[str, list[object]]]):
         monkeypatch.setattr(Method, "first_row", listening)
 
     def of(self, con: Any, sql: str) -> int:
-        """How many a statement needs."""
+        """How many questions a statement needs."""
         self.clear()
         con.execute(sql).fetchall()
         return len(self)
 
     def about(self, word: str, con: Any, sql: str) -> int:
-        """How many texts with a word in them a session has to plan for a statement."""
+        """How many texts that contain a word a session must plan for a statement."""
         self.of(con, sql)
         return sum(word in str(value) for _, values in self for value in values)

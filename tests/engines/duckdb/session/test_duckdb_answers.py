@@ -1,4 +1,4 @@
-"""What a session answered is asked again only after something that may have changed it: counted in questions."""
+"""A session is asked again only after something that may have changed its answer: counted in questions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_statements_that_change_nothing_ask_nothing_again(
     con: pruner_duckdb.Connection, questions: Questions, sql: str
 ) -> None:
     con.execute(sql).fetchall()
-    # One question for all scans, once the shape of the table is known.
+    # One question for all scans, once the table's shape is known.
     assert questions.of(con, sql.replace("60", "61")) <= 1
     assert questions.of(con, sql) == 0
     assert questions.of(con, sql.replace("60", "62")) == 0

@@ -1,5 +1,5 @@
-"""Statements that come again while macros, functions, settings, types, tables and files change under them, by any
-handle: every answer is that of plain DuckDB, to which the same happened.
+"""Repeated statements while macros, functions, settings, types, tables and files change under them, through any handle:
+every answer is that of plain DuckDB after the same changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.engines.duckdb.session.duckdb_changing_sessions import (
 from tests.support.running.profiles import examples
 
 STATEMENTS = 80
-"""So many statements see one pair of databases."""
+"""The number of statements that see one pair of databases."""
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_whatever_happens_between_statements(tmp_path: Path, seed: int) -> None:
 
 
 def _repeat(sessions: Sessions, case: Case, chance: random.Random, log: list[str]) -> int:
-    """Ask twice; return how many files were left out."""
+    """Ask twice; return how many files were pruned."""
     handle, lazily = chance.randrange(2), chance.random() < 0.4
     expected = result(sessions.plain[handle], case)
     left_out = 0

@@ -244,7 +244,7 @@ def test_a_part_of_a_name_is_missing_with_the_whole_one_as_suggestion(tmp_path: 
     with pytest.raises(duckdb.CatalogException, match='Did you mean "lake.web.items"'):
         con.execute("SELECT * FROM items")
     for values in ("VALUES (1)", "SELECT * FROM lake.web.items"):
-        # DuckDB 1.5 looks for a catalog of that name first, and says no more than that there is none.
+        # DuckDB 1.5 looks for a catalog of that name first, and reports only that there is none.
         refused = r'Catalog "lake" does not exist' if BEFORE_2 else "table lake.web.items is read-only here"
         with pytest.raises((PrunerError, duckdb.BinderException), match=refused):
             con.execute(f"INSERT INTO lake.web.items {values}")
@@ -294,7 +294,7 @@ def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) ->
 @pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Connection) -> None:
-    """DuckDB 1.5 runs a relation that has a parameter at once, and goes on with the rows as a list of VALUES."""
+    """DuckDB 1.5 runs a relation that has a parameter at once, and continues with the rows as a list of VALUES."""
     for sql in ("FROM flights", "SELECT id, carrier FROM flights WHERE id < 60"):
         for _ in range(2):
             assert "PARQUET" in con.sql(sql).limit(3).explain()
@@ -305,7 +305,7 @@ def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Con
 @pytest.mark.slow
 @pytest.mark.rewriting
 def test_rows_that_are_fetched_one_by_one_come_of_one_run(con: pruner_duckdb.Connection) -> None:
-    """DuckDB 1.5 itself drops the rows that a relation has not read when its connection runs another statement."""
+    """DuckDB 1.5 itself drops the unread rows of a relation when its connection runs another statement."""
     many = con.sql("SELECT a.id, b.id FROM flights a, flights b WHERE a.id < 50")
     scans = len(con.last_plans)
     first = [many.fetchone(), *many.fetchmany(2)]
@@ -392,7 +392,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
     ],
 )
 def test_a_scan_that_duckdb_removes_is_listed(con: pruner_duckdb.Connection, sql: str) -> None:
-    """What `last_plans` says is what DuckDB's own plan of the statement shows."""
+    """`last_plans` matches DuckDB's own plan of the statement."""
     for _ in range(2):
         con.last_plans.clear()
         shown = con.execute(f"EXPLAIN {sql}").fetchall()[0][1].upper().replace("_", " ")

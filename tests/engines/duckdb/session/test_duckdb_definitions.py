@@ -1,4 +1,4 @@
-"""A new session of our own is not asked what a statement means, until something may have been defined in it."""
+"""A new session that pruner opened is not asked what a statement means, until something may have been defined in it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
 
 
 def compared(questions: Questions, con: pruner_duckdb.Connection, sql: str) -> int:
-    """How many texts a session has to plan so that its meaning of a function is known."""
+    """How many texts a session must plan to learn its meaning of a function."""
     return questions.about("upper", con, sql)
 
 

@@ -1,4 +1,4 @@
-"""DuckDB over tables of other formats: they are refused in one sentence, and never give rows that are gone (D8)."""
+"""DuckDB over tables of other formats: they are refused with one sentence, and never return deleted rows (D8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.parquet.tables import write_file
 
 
 def put(root: Path, kind: str, *, data: bool, signs: bool) -> None:
-    """The data of a table of another format, two versions of a row, and what shows whose they are."""
+    """The data of a table of another format, two versions of a row, and the signs of that format."""
     table = FOREIGN_TABLES[kind]
     for number, path in enumerate(table.data if data else ()):
         write_file(root / path, id=[1], v=[number])
@@ -48,7 +48,7 @@ def test_r8_a_connection_notices_that_its_table_became_another_formats(tmp_path:
         assert [connection.execute(each).fetchall() for each in statements] == expected
     put(tmp_path / "t", kind, data=False, signs=True)
     for statement in statements:
-        # An error in a callback of DuckDB's can only be one of DuckDB's.
+        # An error in a callback of DuckDB can only be a DuckDB error.
         with pytest.raises(
             (PrunerError, duckdb.IOException), match="whose files are not all part of the data"
         ):
@@ -69,7 +69,7 @@ def test_two_tables_below_one_folder_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_duckdbs_own_glob_takes_and_a_table_does_not(tmp_path: Path) -> None:
-    """As docs/parquet.md has it: hidden files, and neither other endings nor what lies behind a link."""
+    """As docs/parquet.md states: hidden files, and neither other endings nor what is behind a link."""
     root = tmp_path / "t"
     hidden = ["_x.parquet", ".x.parquet", "_dir/f.parquet", ".dir/g.parquet"]
     both = ["a.parquet", "sub/e.parquet", "_k=1/h.parquet"]

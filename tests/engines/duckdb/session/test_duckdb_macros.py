@@ -1,5 +1,5 @@
-"""Macros of the user's own: those that are expressions of their parameters prune like these expressions, whatever
-others stand for is left to DuckDB, and no definition outlives the moment in which the session has it.
+"""User-defined macros: those that are expressions of their parameters prune like these expressions, the content of
+others is left to DuckDB, and no definition is used after the session has dropped or replaced it.
 """
 
 from __future__ import annotations

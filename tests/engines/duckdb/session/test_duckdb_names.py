@@ -1,4 +1,4 @@
-"""Names of tables that our own Python variables bear, and statements as DuckDB's parser hands them out."""
+"""Table names that pruner's own Python variables share, and statements as DuckDB's parser returns them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def con(table: Path) -> Iterator[pruner_duckdb.Connection]:
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", OURS)
 def test_a_table_may_bear_the_name_of_a_variable_of_ours(table: Path, name: str) -> None:
-    """DuckDB reads data frames from variables of the frames that call it: also from ours."""
+    """DuckDB reads data frames from variables of the calling frames: pruner's included."""
     with pruner_duckdb.connect({name: indexed(table)}) as con:
         for run in (con.execute, con.sql):
             assert run(f'SELECT x FROM "{name}" WHERE x = 10').fetchall() == [(10,)]
@@ -81,7 +81,7 @@ _VISITS = 4
 
 @pytest.fixture(scope="module")
 def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
-    """Files whose columns bear names of functions of the session; `duckdb` is the user of every session."""
+    """Files whose columns are named like functions of the session; `duckdb` is the user of every session."""
     root = write_tree(
         tmp_path_factory.mktemp("visits") / "visits",
         {
@@ -111,7 +111,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
         ("\"user\" LIKE 'ev%'", 1),
         ("current_date < '2024-01-03'", 2),
         ("current_date::TIMESTAMP >= '2024-01-04' AND user > 'a'", 1),
-        # Calls stay what they are, and so do names that no column bears.
+        # Calls stay calls, and so do names that no column has.
         ("user() = 'eve'", _VISITS),
         ("user = current_schema", _VISITS),
         ("user = current_schema AND id = 2", 1),
@@ -142,7 +142,7 @@ def test_a_column_with_the_name_of_a_function(visits: Compared, condition: str, 
         ("SELECT id FROM visits WHERE user = 'eve' UNION ALL SELECT k FROM kinds ORDER BY 1", (1,)),
         ("SELECT id FROM seen WHERE user = 'eve'", (1,)),
         ("SELECT id FROM seen_by_eve", (1,)),
-        # A query in FROM or in a WITH names its columns by its own text.
+        # A query in FROM or WITH names its columns by its own text.
         ("SELECT * FROM (SELECT id, user FROM visits) WHERE user = 'eve'", (1,)),
         ("SELECT * FROM (SELECT id, upper(user) AS user FROM visits) WHERE user = 'EVE'", (1,)),
         ("SELECT user FROM (SELECT * EXCLUDE (id) FROM visits) WHERE user = 'eve'", (1,)),
@@ -167,7 +167,7 @@ def test_such_a_column_in_joins_subqueries_and_views(
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [
-        # The name is not a column of the tables that the condition sees.
+        # The name is not a column of the tables that the condition can see.
         ("SELECT k FROM kinds SEMI JOIN visits ON id = k WHERE user > 'eve'", (_VISITS,)),
         (
             "SELECT count(*) FROM kinds a JOIN kinds b ON a.k = b.k AND user = 'x' JOIN visits ON id = a.k",

@@ -1,5 +1,5 @@
-"""What outlives its statement reads the table as it is when it runs: views, prepared statements, registered
-relations, cursors. None of them keeps a list of files.
+"""What outlives its statement reads the table as it is at run time: views, prepared statements, registered relations,
+cursors. None of them keeps a list of files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Orders, limits and conditions that are put on a relation later: the rows of plain DuckDB, of fewer files."""
+"""Orders, limits and conditions applied to a relation later: the rows of plain DuckDB, from fewer files."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ Chain = Callable[[Any], Any]
 
 
 def _outcome(con: Any, chain: Chain) -> object:
-    """Columns and rows of what comes of a chain; the error where it fails."""
+    """Columns and rows of a chain's result; the error if it fails."""
     try:
         found = chain(con)
         return found.columns, [str(each) for each in found.types], found.fetchall()
     except duckdb.Error as error:
-        # Which of several values fails first is up to threads.
+        # Which of several values fails first depends on threads.
         return type(error), re.sub(r"'x\d'", "'…'", str(error).splitlines()[0])
 
 

@@ -1,5 +1,5 @@
-"""Rewritings that serve again: between two equal statements anything may happen to the session, to its other handles
-and to the tables, and the second one still has the rows of plain DuckDB.
+"""Reused rewritings: between two equal statements anything may happen to the session, to its other handles and to the
+tables, and the second one still returns the rows of plain DuckDB.
 """
 
 from __future__ import annotations
@@ -34,18 +34,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Change: TypeAlias = "str | Callable[[Session], None]"
-"""SQL, or what is done to the table."""
+"""SQL, or a change to the table."""
 
 
 class Session:
-    """A session over pruned tables and one of plain DuckDB that reads the same files; whatever is done, is done to
-    both.
-    """
+    """A session over pruned tables and one of plain DuckDB that reads the same files; every change applies to both."""
 
     def __init__(self, written: Path, scratch: Path, *, adapter: bool = False) -> None:
         self.root = scratch / "flights"
         shutil.copytree(written, self.root, copy_function=shutil.copy2)
-        # A copied index would prune nothing: a copy of a file is another file, of which it knows nothing.
+        # A copied index would prune nothing: it does not know the copies of its files.
         self.table = indexed(self.root)
         self.con = pruner_duckdb.connect({"flights": self.table})
         self.changed: Any = self.con if adapter else self.con.native
@@ -55,7 +53,7 @@ class Session:
             f"CREATE VIEW lake.flights AS FROM read_parquet('{self.root}/**/*.parquet', hive_partitioning = true, "
             "hive_types_autocast = false)"
         )
-        # Found last, as tables of pruner are.
+        # Searched last, as pruner's tables are.
         self.plain.execute("SET search_path = 'main,lake'")
         self.files = 12
         self.change("SET TimeZone = 'UTC'")
@@ -225,7 +223,7 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
     ours, plain = session.rows(sql, values, lazily=False)
     assert ours == plain
-    # Where nothing is left out, no row can be missing either, whatever is remembered.
+    # If nothing is pruned, no row can be missing either, whatever is remembered.
     assert all(scan.reason is None and scan.kept < scan.total for scan in session.con.last_plans)
     first, second = plans(session, sql, values)
     assert all(again is plan for plan, again in zip(first, second, strict=True))
@@ -331,14 +329,14 @@ def test_rewritings_with_so_many_files_are_remembered(
     monkeypatch.setattr(remembered, "MOST_FILES", 25)
     for number in (0, 1, 2, 1):
         session.con.execute(f"SELECT {number} FROM flights").fetchall()
-    # Of twelve files each.
+    # Twelve files each.
     assert _remembered(session) == ["2", "1"]
     session.con.execute("SELECT 3 FROM flights a JOIN flights b USING (id)").fetchall()
     assert _remembered(session) == ["3"]
 
 
 def _remembered(session: Session) -> list[str]:
-    """The numbers that the remembered statements select, the newest last."""
+    """The numbers that the remembered statements select, newest last."""
     kept = session.con._runner.rewriter._remembered._entries  # pyright: ignore[reportPrivateUsage]
     return [str(key)[9] for key in kept]
 

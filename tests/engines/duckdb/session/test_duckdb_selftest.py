@@ -1,6 +1,6 @@
-"""A DuckDB that was not tested: its own plans are used if they are read as they were meant, else nothing prunes.
+"""An untested DuckDB version: its plans are used if they are read with the right meaning, else nothing prunes.
 
-The shadow database is a real one of the running version; only the text of its answers is doctored.
+The shadow database is a real one of the running version; only the text of its answers is altered.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SELECTED = 50
 
 
 class Doctored(Shadow):
-    """A shadow database that writes some words of its answers to one function otherwise."""
+    """A shadow database that replaces some words in its answers to one function."""
 
     def __init__(self, function: str, words: dict[str, str]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ TREES = {
     "places counted from one": {'"query_location":': '"query_location":1'},
     "no JSON": {"{": "("},
 }
-"""What a version might write otherwise."""
+"""What a version might write differently."""
 
 
 def connection(shadow: Shadow, root: Path) -> Connection:
@@ -127,7 +127,7 @@ def test_plans_of_another_form_prune_nothing_and_warn_once(flights: Path, words:
 
 @pytest.mark.slow
 def test_such_plans_would_lose_rows_if_they_were_believed(flights: Path) -> None:
-    """Guards the test above: it is the question that keeps the rows."""
+    """Guards the test above: it is the self-test's question that keeps the rows."""
     believed = connection(Doctored("json_serialize_plan", PLANS["comparisons the other way round"]), flights)
     assert len(answer(believed, SELECTIVE)) < SELECTED
 
@@ -144,7 +144,7 @@ def test_parse_trees_of_another_form_are_noticed(words: dict[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("unknown_version")
 def test_a_function_that_is_not_seen_is_not_folded(flights: Path) -> None:
-    """L13: the shadow has no variables, so a call that stayed in its copy would become NULL."""
+    """L13: the shadow has no variables, so a call left in its copy would become NULL."""
     con = connection(Doctored("json_serialize_sql", TREES["calls of another name"]), flights)
     con.execute("SET VARIABLE wanted = 575")
     with pytest.warns(RuntimeWarning, match="statements run unpruned"):

@@ -1,4 +1,4 @@
-"""What a session knows and the shadow does not must never decide what is read."""
+"""What the session knows and the shadow does not must never decide what is read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_macro_named_like_a_function_of_duckdb(compared: Compared, macro: str)
     assert compared.reasons() == [None]
     compared.both(macro)
     after = compared.kept(statement)
-    if compared.reasons() == [None]:  # DuckDB does not look such an operation up by its name
+    if compared.reasons() == [None]:  # DuckDB does not look up such an operation by name
         assert after == before
     else:
         assert compared.reasons() == [OWN_MEANING]
@@ -139,14 +139,14 @@ def test_session_values_do_not_prune(compared: Compared) -> None:
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
 def test_the_zone_of_the_session_is_the_zone_of_the_shadow(compared: Compared, zone: str) -> None:
     compared.both(f"SET TimeZone = '{zone}'")
-    # New York's midnight is five hours into the day of UTC, Tokyo's nine hours before it.
+    # New York's midnight is five hours into the UTC day, Tokyo's nine hours before it.
     wanted = "SELECT count(*) FROM flights WHERE seen >= TIMESTAMPTZ '2024-01-03 00:00:00'"
     assert compared.kept(wanted) == ({"America/New_York": 9}.get(zone, 10),)
     assert compared.reasons() == [None]
     compared.kept("SELECT count(*) FROM flights WHERE ts > TIMESTAMPTZ '2024-01-03 12:00:00+00'")
     found = compared.kept("SELECT count(*) FROM flights WHERE day = TIMESTAMPTZ '2024-01-03'")
     if BEFORE_2 and zone != "UTC":
-        # Where it reads one day alone, DuckDB 1.5 compares it by UTC and finds nothing.
+        # Where it reads only one day, DuckDB 1.5 compares it in UTC and finds nothing.
         assert found == ALL
         assert compared.reasons() == [
             "this version of DuckDB compares dates with instants by UTC where it reads few days"
@@ -167,7 +167,7 @@ def test_a_default_collation_runs_unpruned(compared: Compared) -> None:
 
 
 def test_a_collation_in_the_statement(compared: Compared) -> None:
-    # DuckDB 1.5 writes lower(carrier) for it, which the function registry knows.
+    # DuckDB 1.5 writes this as lower(carrier), which the function registry knows.
     found = compared.kept("SELECT count(*) FROM flights WHERE carrier COLLATE nocase = 'c03a'")
     assert found == ((2,) if BEFORE_2 else ALL)
     assert compared.kept(
@@ -177,7 +177,7 @@ def test_a_collation_in_the_statement(compared: Compared) -> None:
 
 @pytest.mark.rewriting
 def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
-    """The equality that the optimizer hands on from one table to the other is not that of bytes."""
+    """The equality that the optimizer propagates from one table to the other is not byte equality."""
     compared.both("CREATE TABLE codes (code VARCHAR COLLATE nocase)")
     compared.both("INSERT INTO codes VALUES ('C03A')")
     joined = "SELECT count(*) FROM codes JOIN flights ON code = carrier WHERE code = 'c03A'"
@@ -193,7 +193,7 @@ def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
 def test_text_in_data_frames_and_files_has_no_collation(
     compared: Compared, tmp_path: Path, read_by: str
 ) -> None:
-    """DuckDB 1.5 tells of no collation but in a plan, and serializes none over a data frame or CSV."""
+    """DuckDB 1.5 reports a collation only in a plan, and serializes no plan over a data frame or CSV."""
     codes = pd.DataFrame({"code": ["C03a", "x"], 'a "b': ["C03A", "y"], "id": [151, 2]})
     codes.to_csv(tmp_path / "codes.csv", index=False)
     for each in (compared.pruned, compared.full):
@@ -268,7 +268,7 @@ def nan_table(tmp_path_factory: pytest.TempPathFactory) -> pruner_duckdb.Connect
     ],
 )
 def test_nan_as_a_literal_prunes(nan_table: pruner_duckdb.Connection, condition: str, possible: str) -> None:
-    """What is kept is looked at: DuckDB 2.0.0 itself overlooks NaN in Parquet files with its optimizer on."""
+    """Asserts on the files kept: DuckDB 2.0.0 itself overlooks NaN in Parquet files with its optimizer on."""
     condition = condition.format("'nan'::DOUBLE")
     con = duckdb.connect()
     matching = {

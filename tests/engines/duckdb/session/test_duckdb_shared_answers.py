@@ -1,7 +1,7 @@
-"""What the adapter remembers of one statement for another must hold for both.
+"""What the adapter reuses from one statement for another must hold for both.
 
-Statements that differ in integers alone share a parse, and the comparison of what session and shadow make of
-them; a SELECT shows DuckDB only the columns that it may read.
+Statements that differ only in integers share a parse, and the comparison of how session and shadow read them; a SELECT
+shows DuckDB only the columns that it may read.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_macro_made_after_a_shared_comparison_is_seen(compared: Compared) -> N
 
 
 def test_a_macro_that_is_the_function_for_one_integer_only(compared: Compared) -> None:
-    """`round` looks at its second argument when it is bound: such a macro passes for it with 5 and not with 7."""
+    """`round` reads its second argument when it is bound: such a macro passes for it with 5 and not with 7."""
     compared.both("CREATE MACRO round(x, n) AS system.main.round(x, CASE WHEN n = 7 THEN -9 ELSE n END)")
     for digits in (5, 7):
         statement = f"SELECT count(*) FROM flights WHERE round(id::DECIMAL(18, 9), {digits}) = 0"
@@ -180,7 +180,7 @@ def test_a_macro_that_is_the_function_for_one_integer_only(compared: Compared) -
 )
 def test_every_column_that_a_statement_needs_is_shown(reading: Compared, statement: str) -> None:
     reading.kept(statement)
-    # A name that looks like one of those that DuckDB adds to a scan: a query stands in the place of the table.
+    # A name that looks like one of those that DuckDB adds to a scan: a query replaces the table.
     reading.kept(f"{statement} -- file_")
 
 

@@ -1,4 +1,4 @@
-"""Taking statements apart: which names are tables, where they stand, what may depend on the session."""
+"""Parsing statements: which names are tables, where they are, and what may depend on the session."""
 
 from __future__ import annotations
 

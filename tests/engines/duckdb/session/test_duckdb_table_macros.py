@@ -1,5 +1,5 @@
-"""Macros that stand for a query over a table of pruner: a call prunes like the query with the arguments written out, and
-whoever reads them later, by whatever connection, reads the table as it is then.
+"""Macros for a query over a pruner table: a call prunes like the query with its arguments written out, and a later
+call, through any connection, reads the table as it is then.
 """
 
 # ruff: noqa: E501 - one statement, one line: they are read as a table
@@ -106,7 +106,7 @@ MACROS = {
 }
 
 
-if BEFORE_2:  # which takes a comma behind a query for that of its FROM
+if BEFORE_2:  # which reads a comma after a query as one of its FROM
     MACROS = {macro: calls for macro, calls in MACROS.items() if ", (x, y) AS TABLE" not in macro}
 
 
@@ -222,7 +222,7 @@ def test_another_handle_of_the_database(roots: dict[str, Path], tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.rewriting
 def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
-    """A table whose name is part of other words made each macro with default values be refused."""
+    """A table whose name is part of other words made every macro with default values be refused."""
     table = indexed(write_tree(tmp_path / "t", {"a.parquet": "SELECT 1 AS id"}))
     with pruner_duckdb.connect({"t": table}) as con:
         con.execute("CREATE MACRO given(a, b := 5) AS TABLE SELECT a + b AS title")
@@ -238,7 +238,7 @@ def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
 def test_a_transaction_that_begins_with_the_macro_of_an_earlier_session(
     roots: dict[str, Path], tmp_path: Path
 ) -> None:
-    """DuckDB 2.0 ends a transaction in which a table is missing: there is nothing left in which to read it again."""
+    """DuckDB 2.0 aborts a transaction in which a table is missing: no retry is possible in it."""
     file, tables = str(tmp_path / "some.duckdb"), {"flights": indexed(roots["flights"])}
     with pruner_duckdb.connect(tables, database=file) as con:
         con.execute("CREATE MACRO m(x) AS TABLE SELECT id FROM flights WHERE id = x")
@@ -276,7 +276,7 @@ REFUSED = {
     "CREATE MACRO m(x) AS TABLE SELECT x.upper() FROM flights": "a method of a parameter",
     "CREATE MACRO m(x) AS (SELECT max(id) FROM flights WHERE id < x)": "a macro that returns a value",
 }
-if not BEFORE_2:  # which knows neither types of parameters nor ORDINALITY
+if not BEFORE_2:  # which has neither parameter types nor ORDINALITY
     REFUSED["FROM known(5) WITH ORDINALITY"] = (
         "macro known reads table flights, and this call of it is not understood"
     )
@@ -292,7 +292,7 @@ def test_what_is_not_understood_is_refused(compared: Compared, sql: str) -> None
     compared.pruned.execute("CREATE MACRO known(x) AS TABLE FROM flights WHERE id = x")
     with pytest.raises(PrunerError, match=REFUSED[sql]):
         compared.pruned.execute(sql)
-    # Nothing is left of it, and the session goes on.
+    # Nothing of it remains, and the session goes on.
     assert compared.pruned.execute("SELECT count(*) FROM known(5)").fetchall() == [(1,)]
     left = "SELECT count(*) FROM duckdb_functions() WHERE function_name = 'm' AND NOT internal"
     assert compared.pruned.execute(left).fetchall() == [(0,)]
@@ -367,8 +367,8 @@ IN_BRACKETS = (
     "(SELECT id FROM flights WHERE id = 5) UNION ALL (SELECT id FROM flights WHERE id = 9) ORDER BY id DESC LIMIT 1",
     "(SELECT list(id ORDER BY id) AS ids FROM (SELECT id FROM flights WHERE id < 5)) OFFSET 0",
 )
-"""DuckDB writes such a query into its catalog without the brackets."""
-if BEFORE_2:  # which refuses an order over an order
+"""DuckDB writes such a query into its catalog without the parentheses."""
+if BEFORE_2:  # which refuses an ORDER BY over an ORDER BY
     IN_BRACKETS = tuple(query for query in IN_BRACKETS if "UNION" in query or query.endswith("OFFSET 0"))
 
 

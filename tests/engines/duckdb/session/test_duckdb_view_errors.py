@@ -1,5 +1,5 @@
-"""Errors of statements that read views: DuckDB's own text, which shows the statement as it was written, not with the
-views' texts in it.
+"""Errors of statements that read views: DuckDB's own text, which shows the statement as written, without the texts of
+the views.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_an_error_reads_as_duckdbs_own(both: tuple[Any, Any], method: str, sql: 
         told.append((raised.type, str(raised.value)))
     if (
         duckdb.__version__ < "2"
-    ):  # its relations show no places, and its statements a single character of them
+    ):  # its relations show no positions, and its statements a single character of them
         ours = told[0][1].partition("\n\nLINE ")[2].partition("\n")[0]
         assert not ours or ours.partition(": ")[2] in sql
         told = [(kind, text.partition("\n\nLINE ")[0]) for kind, text in told]

@@ -1,1 +1,1 @@
-"""Whole statements as people write them."""
+"""Whole statements as users write them."""

@@ -1,5 +1,5 @@
-"""Forms of statements that analysts write and that no other test has: columns, types, values and errors are those of
-plain DuckDB over the same files, and what can be pruned is.
+"""Statement forms that analysts write and that no other test has: columns, types, values and errors are those of plain
+DuckDB over the same files, and what can be pruned is.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ NATIVE = {
     ],
     "SELECT filename FROM flights WHERE id = 2": [],
 }
-"""With the native scan: the statement that looks for a pivot's values is a scan, rows that are read late are
-another, and views have no `filename`."""
+"""With the native scan: the statement that finds a pivot's values is a scan, rows that are read late are another, and
+views have no `filename`."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""More statements of analysts, over a hive table and one whose files differ: what they see is DuckDB's."""
+"""More statements of analysts, over a hive table and one whose files differ: the results are DuckDB's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of columns and errors are those of the statement as written, not of what runs in its place."""
+"""Names of columns and errors are those of the statement as written, not of what runs instead."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_errors_are_about_the_statement_as_written(
     assert "read_parquet" not in told[0][3]
     if (
         told[1][3] and told[1][3].partition(": ")[2].split("\n")[0] in sql
-    ):  # DuckDB 1.5 says otherwise where, for relations
+    ):  # DuckDB 1.5 reports another position for relations
         assert told[0] == told[1]
 
 

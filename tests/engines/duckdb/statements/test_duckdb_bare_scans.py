@@ -1,4 +1,4 @@
-"""Where a scan itself stands in the place of a table, its names mean what those of the table do."""
+"""Where a bare scan replaces a table, its names have the same meaning as those of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDED = (
     "FILENAME",
     '"filename"',
 )
-"""Columns that DuckDB adds to a scan for whoever asks by name."""
+"""Columns that DuckDB adds to a scan for statements that name them."""
 
 STATEMENTS = (
     *(f"SELECT {name} FROM t" for name in ADDED),
@@ -77,7 +77,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.DuckD
 
 
 def answer(connection: Any, sql: str) -> tuple[object, ...]:
-    """Names, types and rows, or what kind of error there is."""
+    """Names, types and rows, or the type of the error."""
     try:
         found = connection.execute(sql)
         return [(each[0], str(each[1])) for each in found.description], found.fetchall()
@@ -119,7 +119,7 @@ def test_a_folder_above_the_table_is_not_a_column(tmp_path: Path) -> None:
 
 
 def test_a_count_opens_files_that_differ_in_one_scan(tmp_path: Path) -> None:
-    """No column is read, so that it does not matter what the columns are."""
+    """No column is read, so the columns do not matter."""
     files = {"a.parquet": "SELECT 1 AS n", "b.parquet": "SELECT 'x' AS n", "c.parquet": "SELECT [1] AS m"}
     root = write_tree(tmp_path / "t", files)
     pruned = pruner_duckdb.connect({"t": indexed(root)})
@@ -140,7 +140,7 @@ def test_a_count_opens_files_that_differ_in_one_scan(tmp_path: Path) -> None:
 def test_a_scan_of_what_is_left_has_the_columns_of_the_table(
     tmp_path: Path, columns: str, row: tuple[object, ...]
 ) -> None:
-    """The one file that is left has a column as another type, and another one not at all."""
+    """The one file that is left has one column with another type, and lacks another."""
     files = {
         "a.parquet": "SELECT 5::INTEGER AS id, 1::INTEGER AS n",
         "b.parquet": "SELECT 60::BIGINT AS id, 2::INTEGER AS n, 'x' AS late",
@@ -172,7 +172,7 @@ def unordered(connection: Any, sql: str) -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def reordered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
-    """Files that have the same columns in orders of their own, and one that lacks a column."""
+    """Files that have the same columns in different orders, and one that lacks a column."""
     files = {
         "a.parquet": "SELECT 1 AS a, 'x' AS s, 2 AS b",
         "b.parquet": "SELECT 3 AS b, 'y' AS s, 5 AS a",

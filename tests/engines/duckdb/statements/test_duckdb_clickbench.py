@@ -1,4 +1,4 @@
-"""ClickBench's 43 questions over a small table of its kind, by rewritten statements and by the native scan."""
+"""ClickBench's 43 queries over a small table of the same kind, by rewritten statements and by the native scan."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_answers_are_those_of_plain_duckdb(connections: dict[str, Any], number: 
     right = plain.execute(QUESTIONS[number]).fetchall()
     for way, con in connections.items():
         if con is not plain:
-            for _ in range(2):  # the second time of what was remembered
+            for _ in range(2):  # the second time from memory
                 assert difference(right, con.execute(QUESTIONS[number]).fetchall()) == "", way
 
 
@@ -66,7 +66,7 @@ def test_questions_about_one_counter_or_visitor_read_the_files_that_hold_it(
             assert 0 < read(con, QUESTIONS[number])[1] <= july, (way, number)
         rows, files = read(con, QUESTIONS[19])
         assert set(rows) == {(USER,)}
-        wrongly = 2  # by the Bloom filters, which are the same each time
+        wrongly = 2  # false positives of the Bloom filters, the same each time
         assert holding(f"UserID = {USER}") <= files <= holding(f"UserID = {USER}") + wrongly, way
 
 

@@ -1,4 +1,4 @@
-"""A statement that fails for a value over fewer files runs where DuckDB alone would run it over all of them."""
+"""A statement that fails for a value over fewer files runs where DuckDB alone would run it over all files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILS = "the pruned statement failed"
 
 @pytest.fixture
 def table(tmp_path: Path) -> pruner.Table:
-    """Days by the folders; files that differ in their columns, so that they are read by name."""
+    """Days by folder; files that differ in their columns, so they are read by name."""
     root = tmp_path / "t"
     con = plain_duckdb.session()
     for number in range(6):
@@ -100,7 +100,7 @@ def test_a_value_that_fails_in_every_way_fails_as_it_did(table: pruner.Table) ->
 
 @pytest.mark.sampled(2)
 def test_in_a_transaction_the_first_error_stands(table: pruner.Table) -> None:
-    """It has ended the transaction, as each error of DuckDB does."""
+    """The error has ended the transaction, as every DuckDB error does."""
     con = pruner_duckdb.connect({"t": table})
     con.begin()
     with pytest.raises(duckdb.ConversionException):

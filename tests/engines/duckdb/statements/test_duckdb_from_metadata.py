@@ -1,4 +1,4 @@
-"""Statements that metadata answers: the names, types and values of plain DuckDB, and the files that are still read."""
+"""Statements answered from metadata: the names, types and values of plain DuckDB, and the files that are still read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.running.profiles import IS_BRIEF
 
 FILES = 6
 _KINDS = [kind for kind in KINDS if not pa.types.is_floating(kind.type)]
-"""DuckDB with its optimizer on loses rows with NaN by itself (docs/traps.md, S1)."""
+"""With its optimizer on, DuckDB itself loses rows with NaN (docs/traps.md, S1)."""
 
 
 @pytest.fixture(scope="module")
@@ -158,14 +158,14 @@ def both(root: Path) -> Iterator[Both]:
         ),
         ("SELECT count(*) FROM t UNION ALL SELECT max(x) FROM t", [0, 0]),
         ("SELECT count(*) FROM t HAVING count(*) > 100", [0]),
-        # The greatest of `f` is NaN, in a file with others; that of `s` was cut.
+        # The maximum of `f` is NaN, in a file with other values; that of `s` was truncated.
         ("SELECT max(f), min(f) FROM t", [1]),
         ("SELECT max(s) FROM t", [1]),
         ("SELECT count(*), max(s), count(DISTINCT city) IS NULL FROM t", [6]),
         ("SELECT count(*), max(s), count(y) FROM t WHERE x >= 15", [2]),
-        # NULLs are no rows of a column, and make no condition true.
+        # NULLs do not count as rows of a column, and satisfy no condition.
         ("SELECT count(y), max(y) FROM t WHERE y >= 30", [1]),
-        # Of rows that a condition of the aggregate's own leaves.
+        # Over the rows that an aggregate's own condition leaves.
         ("SELECT count(*) FILTER (WHERE x > 3) FROM t", [1]),
         ("SELECT count(*) FILTER (WHERE x > 3), count(*) FROM t", [1]),
         ("SELECT count(*) FILTER (x >= 10) AS n, count(y) FILTER (WHERE x < 25) + 1 FROM t", [1]),
@@ -184,7 +184,7 @@ def both(root: Path) -> Iterator[Both]:
         ("SELECT day, count(*) FILTER (WHERE city = 'a') FROM t GROUP BY day", [6]),
         ("SELECT day, count(*) FROM t GROUP BY day HAVING count(*) FILTER (WHERE city = 'a') > 1", [6]),
         ("SELECT count(DISTINCT city) FILTER (WHERE x > 3), count(*) FROM t", [6]),
-        # Of booleans, and of types whose values are no constants.
+        # Over booleans, and types whose values cannot be written as constants.
         (
             "SELECT bool_and(b), bool_or(b), bool_or(b) FILTER (WHERE day = DATE '2024-01-01') AS o FROM t",
             [6],
@@ -194,7 +194,7 @@ def both(root: Path) -> Iterator[Both]:
         ("SELECT day, bool_and(b), bool_or(b) FROM t GROUP BY day", [0]),
         ("SELECT max(u), min(u) FROM t", [2]),
         ("SELECT max(u) FROM t WHERE x < 25", [2]),
-        # By several columns.
+        # Grouped by several columns.
         ("SELECT city, day, count(*) FROM t GROUP BY city, day ORDER BY 1, 2", [0]),
         ("SELECT count(*) FROM t GROUP BY day, city, day", [0]),
         ("SELECT day AS d, city, count(*) AS n FROM t WHERE x >= 15 GROUP BY d, 2 HAVING n > 5", [1]),
@@ -222,7 +222,7 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
         "SELECT min(x, 2) FROM t",
         "SELECT count(*) FROM t GROUP BY GROUPING SETS ((city), ())",
         "SELECT count(*) FROM t WHERE x % 2 = 0",
-        # Plain DuckDB loses rows with NaN by the statistics of the file.
+        # Plain DuckDB loses rows with NaN because of the file's statistics.
         "SELECT count(*) FROM t WHERE f >= 0.25",
         "SELECT f, x FROM t WHERE f > 0 ORDER BY x LIMIT 3",
         "SELECT count(*) FROM t WHERE x IN (SELECT y FROM t WHERE y < 3)",
@@ -238,7 +238,7 @@ def test_other_statements_run_as_before(both: Both, statement: str) -> None:
     assert max(both.read(statement)) > 2
 
 
-# DuckDB 1.5 refuses these, or takes them for one query with an order and a limit.
+# DuckDB 1.5 rejects these, or reads them as one query with an order and a limit.
 LIMITED_AGAIN = (
     ()
     if BEFORE_2
@@ -284,7 +284,7 @@ MACROS = (
     ],
 )
 def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement: str) -> None:
-    """A macro can be an aggregate or make rows, DuckDB's own, too; in brackets, rows are limited and ordered again."""
+    """A macro can be an aggregate or make rows, even DuckDB's own; parenthesized rows are limited and sorted again."""
     for macro in MACROS:
         both.everywhere(f"CREATE MACRO {macro}")
     assert max(both.read(statement)) > 2
@@ -320,7 +320,7 @@ def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> 
 
 
 def _with_nulls_first(statement: str, files: int) -> int:
-    """How many files are read: all where this version of DuckDB may misread some of them."""
+    """How many files are read: all of them where this version of DuckDB may misread some."""
     return FILES if MISREADS_BEHIND_NULLS_FIRST and "NULLS FIRST" in statement else files
 
 
@@ -332,7 +332,7 @@ def _with_nulls_first(statement: str, files: int) -> int:
     ],
 )
 def test_no_value_is_taken_for_null_where_nulls_come_first(tmp_path: Path, statement: str) -> None:
-    """With these conditions DuckDB 2.0.0 returns three NULLs of the second file alone, and the values of both files."""
+    """With these conditions DuckDB 2.0.0 returns three NULLs from the second file alone, and values from both files."""
     first = ["sz", "sab", "sbya", "sy", "saab"]
     for number, (values, rows) in enumerate([(["a", "b", "c"], 5), ([*first, "s", "s", "s"], 5)]):
         path = tmp_path / f"{number}.parquet"
@@ -378,11 +378,11 @@ def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files
         ("SELECT arg_max(x, ts), arg_min(city, ts) FROM t", 2),
         ("SELECT max_by(x, ts) AS m, max(ts), min_by(x, ts) + 1 FROM t WHERE x >= 15", 3),
         ("SELECT argmax(city, x), argmin(s, x) FROM t HAVING max(x) > 3", 2),
-        # Rows without the value are passed over: `y` is NULL in half of the fourth file.
+        # Rows without the value are skipped: `y` is NULL in half of the fourth file.
         ("SELECT arg_max(y, x) FROM t WHERE x < 40", 1),
         ("SELECT arg_max(x, y) FROM t WHERE x < 40", 1),
         ("SELECT arg_min(y, x), arg_min(x, y) FROM t WHERE day = DATE '2024-01-02'", 1),
-        # NaN is the greatest; a file that may hold it says nothing of how great its least value is.
+        # NaN is the greatest: a file that may hold it has no upper bound, only a lower one.
         ("SELECT isnan(arg_max(f, f)), arg_max(x, f) FROM t", 2),
         ("SELECT arg_min(x, f) FROM t", 1),
         ("SELECT arg_max(x, x) FROM t WHERE x % 7 = 1", 6),
@@ -489,7 +489,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
         ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY f ORDER BY x) <= 1", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY s ORDER BY x) <= 1", 6),
         ("SELECT 1 AS city, x FROM t QUALIFY row_number() OVER (PARTITION BY city ORDER BY x) <= 1", 6),
-        # What another window, or another order, makes of it needs all rows.
+        # Other windows, or an order over them, need all rows.
         ("SELECT x, count(*) OVER () AS n FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3 ORDER BY sum(x) OVER (), x", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) >= 58", 6),
@@ -563,7 +563,7 @@ def test_macros_of_the_names_of_aggregates_mean_what_they_say(both: Both) -> Non
 
 def test_nan_that_may_come_first_keeps_its_file(both: Both) -> None:
     statement = "SELECT f, x FROM t WHERE x > 55 OR x < 45 ORDER BY f DESC, x LIMIT 1"
-    both.pruned.execute(statement).fetchall()  # plain DuckDB may leave the row out, by its own statistics
+    both.pruned.execute(statement).fetchall()  # plain DuckDB may miss the row because of its own statistics
     assert any(file.endswith("part-5.parquet") for file in both.pruned.last_plans[-1].left.files)
 
 
@@ -577,7 +577,7 @@ def test_settings_decide_the_order(both: Both, settings: str, files: int) -> Non
 
 
 def test_a_limit_reads_the_first_files_that_hold_enough(both: Both) -> None:
-    # In the order of the files, so that the rows are those of plain DuckDB.
+    # In the order of the files, so that the rows match plain DuckDB's.
     assert both.read("SELECT x FROM t LIMIT 15 -- order by nothing") == [2]
     assert both.read("SELECT x FROM t WHERE day = '2024-01-03' AND city = 'b' LIMIT 3 OFFSET 1") == [1]
     assert both.read("SELECT x FROM t WHERE x >= 5 LIMIT 5") == [2]
@@ -635,7 +635,7 @@ def test_explain_describes_the_statement_that_runs(both: Both) -> None:
 
 
 def test_what_is_left_to_duckdb_is_not_looked_at_closer(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is gained by it, so the statement costs what it costs without answers."""
+    """It would gain nothing, so the statement costs no more than it would without answers from metadata."""
     planned: list[str] = []
     plan = Pinned.plan
 
@@ -717,10 +717,10 @@ def _is_misread(
     plain: duckdb.DuckDBPyConnection,
     optimized: duckdb.DuckDBPyConnection,
 ) -> bool:
-    """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a column that is named.
+    """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a named column.
 
-    They take `b'?'` of a binary column for NULL, and a value of a plainly encoded page that follows a NULL. Where
-    that happens, the answer has to be that of DuckDB without pruner.
+    They read `b'?'` in a binary column as NULL, and a value that follows a NULL in a plainly encoded page. Where that
+    happens, the answer must be that of DuckDB without pruner.
     """
     nulls = [f'SELECT count(*) FROM t WHERE "{name}" IS NULL' for name in columns if f'"{name}"' in statement]
     return any(plain.execute(each).fetchall() != optimized.execute(each).fetchall() for each in nulls)
@@ -730,7 +730,7 @@ def _is_misread(
     "value", [float("inf"), float("-inf"), "a\0b'\"\\", 2**63, b"\0\xff", datetime.date.max], ids=repr
 )
 def test_values_without_an_everyday_literal_are_answered_in_relations(tmp_path: Path, value: Any) -> None:
-    """DuckDB 1.5 keeps a relation lazy only without parameters: infinite numbers ended with an error about PIVOT."""
+    """DuckDB 1.5 keeps a relation lazy only without parameters: infinities ended with an error about PIVOT."""
     root = tmp_path / "t"
     root.mkdir()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Statements about indexes of pruner through a connection of DuckDB, beside DuckDB's own of the same names."""
+"""Statements about pruner's indexes through a DuckDB connection, beside DuckDB's own with the same names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Joins with constants: their keys prune the other side where a row without one of them is not in the result.
+"""Joins with constants: their keys prune the other side if a row without one of them cannot be in the result.
 
-File n of the four of `t` has the rows 10n to 10n+9, with one date, price and name for each file; `c` has the same keys.
+File n of the four of `t` has the rows 10n to 10n+9, with one date, price and name for each file; `c` has the same rows.
 """
 
 # ruff: noqa: E501 - one statement, one line: they are read as a table
@@ -126,7 +126,7 @@ JOINED = {
     # correlated subqueries are joins, too
     "SELECT k, (SELECT max(share) FROM t WHERE id = k) FROM (VALUES (5), (99)) v(k)": (1,),
     "SELECT * FROM (VALUES (5), (6)) v(k), LATERAL (SELECT name FROM t WHERE id = k)": (1,),
-    # what stands between the join and the scan
+    # operators between the join and the scan
     "SELECT * FROM (SELECT id AS i, name FROM t WHERE share < 9) JOIN (VALUES (5)) v(k) ON i = k": (1,),
     "SELECT * FROM (SELECT id, max(share) FROM t GROUP BY id) JOIN (VALUES (5)) v(k) ON id = k": (1,),
     "SELECT * FROM (SELECT name, max(id) AS m FROM t GROUP BY name) JOIN (VALUES (9)) v(k) ON m = k": (4,),
@@ -203,7 +203,7 @@ JOINED = {
 
 if (
     not BEFORE_2
-):  # which also gives rows that are not among the first ones (1.5.6, tables of its own included)
+):  # which also returns rows that are not among the first ones (1.5.6, even from its own tables)
     JOINED[
         "SELECT * FROM (SELECT id FROM t ORDER BY share DESC, id LIMIT 12) JOIN (VALUES (5), (28)) v(k) ON id = k"
     ] = (4,)
@@ -222,7 +222,7 @@ def test_parameters_are_keys(compared: Compared) -> None:
     compared.reads(wanted, (3,), [[5, 17, 38]])
     compared.reads("SELECT id FROM t JOIN (VALUES ($a), ($b)) v(k) ON id = k", (2,), {"a": 5, "b": 15})
     compared.reads("SELECT id FROM t WHERE day IN (SELECT unnest(?))", (1,), [[date(2024, 1, 3)]])
-    # The same statement again, from memory, with other keys.
+    # The same statement again, from the cache, with other keys.
     compared.reads(wanted, (1,), [[39]])
 
 
@@ -236,7 +236,7 @@ def test_views_and_other_statements_have_joins(compared: Compared) -> None:
 
 
 def test_a_with_that_reads_another_one_twice_and_so_on(compared: Compared) -> None:
-    """Its paths are more than could ever be walked, its keys are not."""
+    """It has more paths than could ever be walked, but few keys."""
     doubled = ", ".join(f"w{n} AS MATERIALIZED (FROM w{n - 1} UNION FROM w{n - 1})" for n in range(1, 40))
     sql = f"WITH w0(k) AS MATERIALIZED (VALUES (5), (6)), {doubled} SELECT id FROM t JOIN w39 ON id = k"
     compared.reads(sql, (1,))
@@ -257,7 +257,7 @@ def test_no_more_keys_than_are_looked_at() -> None:
 
 
 def test_every_index_serves_keys(tmp_path: Path) -> None:
-    """As conditions do: a Bloom filter and a bitmap find files of which minima and maxima say nothing."""
+    """As for conditions: a Bloom filter and a bitmap find files that minima and maxima cannot tell apart."""
     root = write_tree(
         tmp_path / "t",
         {

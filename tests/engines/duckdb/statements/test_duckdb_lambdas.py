@@ -1,4 +1,4 @@
-"""Statements with lambdas, list comprehensions and functions behind a dot: their WHERE prunes like any other."""
+"""Statements with lambdas, list comprehensions and method-call syntax: their WHERE prunes like any other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRUNED = (
 )
 
 NOT_PRUNED = (
-    # A lambda is a part of a plan that is not understood, nor what the session alone knows of the value in it.
+    # Lambdas are not understood in a plan, nor are values in them that only the session knows.
     "SELECT id FROM t WHERE list_transform(xs, lambda x: x + 1) = list_transform(xs, lambda x: x + id) ORDER BY id",
     "SELECT id FROM t WHERE id = list_transform([3], lambda x: x + coalesce(getvariable('v'), 0))[1]",
 )
@@ -82,7 +82,7 @@ def test_the_older_syntax_where_the_session_has_it(connection: pruner_duckdb.Con
     connection.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
     found = connection.execute("SELECT list_transform(xs, (x, i) -> x + i) FROM t WHERE id = 3").fetchall()
     assert (found, connection.last_plans[-1].kept) == ([([4, 6],)], 1)
-    # Here it may be an operator of JSON, and `user` the session's.
+    # Here it may be a JSON operator, and `user` the session's.
     found = connection.execute("SELECT list_transform(xs, user -> id) FROM t WHERE id = 3").fetchall()
     assert (found, connection.last_plans[-1].kept) == ([([3, 3],)], FILES)
     connection.execute("SET lambda_syntax = 'DISABLE_SINGLE_ARROW'")

@@ -1,4 +1,4 @@
-"""Parameters that are lists: `id IN ?` prunes like the list as text, and a long list costs no more than its text."""
+"""List parameters: `id IN ?` prunes like the list as text, and a long list costs no more than its text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_literal_of_a_list_has_the_type_and_the_values_of_the_parameter() ->
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.DuckDBPyConnection]:
-    """Ten files of ten numbers, with a date and a text each, and a view of the same rows."""
+    """Ten files of ten numbers, each with a date and a text, and a view of the same rows."""
     files = {
         f"{n}.parquet": f"""
             SELECT i AS id, DATE '2024-01-01' + {n} AS day, 'name''' || {n} AS name, i % 3 AS k
@@ -117,8 +117,8 @@ KEPT: list[tuple[str, Any, int, int]] = [
     ("id = ANY(?)", [[5] * (MOST_LISTED + 1)], 10, 1),
     ("id = ANY(?)", [[5] * MOST_LISTED], 1, 1),
 ]
-"""Files that are left, and by the native scan: no list is written into the text of a condition there, and of
-`= ANY(?)` with several values DuckDB makes a join, which hands over its keys.
+"""Files that are left, and with the native scan: it never writes a list into the text of a condition, and DuckDB turns
+`= ANY(?)` with several values into a join, which passes on its keys.
 """
 
 
@@ -150,7 +150,7 @@ def test_a_list_of_another_type_is_duckdbs_error(both: tuple[Any, Any], conditio
 
 
 def test_a_long_list_is_written_as_one_text() -> None:
-    """An expression for each value took 25 times as long as the statement: 2.3 s of 10,000 numbers."""
+    """An expression for each value took 25 times as long as the statement: 2.3 s for 10,000 numbers."""
     compared = AnyOfList(0, 11, 2, (0, 0), "1")
     text = compared.as_in(b"id = ANY(?)", list(range(10_000)))
     assert (text.count("::"), text.count("CAST")) == (0, 1)

@@ -1,4 +1,4 @@
-"""PIVOT in brackets and in WITH that finds its values itself, and TABLE as a query: what plain DuckDB gives."""
+"""PIVOT in parentheses and in WITH that finds its own values, and TABLE as a query: the results of plain DuckDB."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGING = ("CREATE", "INSERT")
 PIVOTS = (
     "FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)",
     "SELECT * FROM (PIVOT t ON cat USING sum(amount)) AS p WHERE p.flag",
-    # What the PIVOT gives is called like a column of the source: no file may be left out by the condition.
+    # A result column of the PIVOT is named like a source column: the condition must not rule out any file.
     "SELECT * FROM (PIVOT t ON cat USING max(amount) GROUP BY flag) WHERE id < 40",
     "SELECT * FROM (PIVOT t ON cat USING max(amount) GROUP BY flag), t AS other WHERE other.id = 105",
     "WITH p AS (PIVOT t ON cat USING count(*) GROUP BY flag) SELECT * FROM p WHERE id > 3",
@@ -92,7 +92,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def _sessions(root: Path) -> Iterator[Both]:
-    """Of pruner and of plain DuckDB, with the same views and tables."""
+    """Sessions of pruner and of plain DuckDB, with the same views and tables."""
     plain = duckdb.connect()
     plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
     with pruner_duckdb.connect({"t": indexed(root)}) as pruned:

@@ -1,7 +1,7 @@
-"""Joins with small tables: the keys that are left of these prune the other side, once somebody has read them.
+"""Joins with small tables: once read, the keys left in these prune the other side.
 
-File n of the eight of `t` has the rows 10n to 10n+9, with one date, moment and name for each file. `d` has a row for each
-tenth of them, in one file; `e` and `m` are other small tables, `s` has the same columns as `t` in two files.
+File n of the eight of `t` has the rows 10n to 10n+9, with one date, moment and name for each file. `d` has a row for
+every tenth of them, in one file; `e` and `m` are other small tables, `s` has the same columns as `t` in two files.
 """
 
 # ruff: noqa: E501 - one statement, one line: they are read as a table
@@ -212,7 +212,7 @@ JOINED = {
     "SELECT * FROM t JOIN (SELECT d.k FROM d, e WHERE part = 1) ON id = k": (2, 1, 1),
     "SELECT * FROM t JOIN (FROM d TABLESAMPLE 100% WHERE part = 1) ON id = k": (8, 1),
     "SELECT * FROM t, LATERAL (SELECT letter FROM d WHERE k = id AND part = 1)": (2, 1),
-    # what stands between the join and the scan
+    # operators between the join and the scan
     "SELECT * FROM (SELECT id, max(share) FROM t GROUP BY id) JOIN d ON id = k WHERE part = 1": (2, 1),
     "SELECT * FROM (SELECT id FROM t UNION ALL SELECT id FROM s) JOIN d ON id = k WHERE part = 1": (2, 1, 1),
     "SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM t) JOIN d ON id = k WHERE part = 1": (
@@ -277,7 +277,7 @@ def test_keys_of_a_small_side_prune(owning: Compared, sql: str) -> None:
 
 
 NARROWED = "SELECT count(*) FROM t JOIN d ON id = k WHERE part = 1"
-"""Reads two of the eight files of `t` where keys are read, and all of them where they are not."""
+"""Reads two of the eight files of `t` if keys are read, and all of them if not."""
 
 
 @pytest.fixture
@@ -311,7 +311,7 @@ def asking(connection: Any) -> Iterator[list[str]]:
 
 
 def test_little_is_read_without_keys(fresh: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight files of some kilobytes are read in the time that asking takes."""
+    """Reading eight files of a few kilobytes takes no longer than asking."""
     with asking(fresh.pruned) as asked:
         fresh.reads(NARROWED, (8, 1))
         monkeypatch.setattr(small_sides, "LEAST_BYTES", 8 * small_sides.BYTES_OF_A_FILE)
@@ -335,7 +335,7 @@ def test_a_side_that_is_not_small_is_not_read(compared: Compared, monkeypatch: p
 
 @pytest.mark.usefixtures("always")
 def test_keys_are_asked_for_once(fresh: Compared) -> None:
-    """The same statement is remembered, another one with the same condition finds the keys."""
+    """The same statement is remembered; another one with the same condition finds the keys."""
     with asking(fresh.pruned) as asked:
         for sql in (NARROWED, NARROWED, NARROWED.replace("count(*)", "sum(id)")):
             fresh.reads(sql, (2, 1))
@@ -346,7 +346,7 @@ def test_keys_are_asked_for_once(fresh: Compared) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_keys_of_other_files_are_other_keys(compared: Compared) -> None:
-    """Conditions that are not written leave other files of a small side, and so other keys, by one and the same text."""
+    """Conditions that are not written leave other files of a small side, and so other keys, for the same text."""
     for n in (0, 1, 2, 3, 2, 1):
         joined = f"SELECT t.id FROM t JOIN m ON id = k WHERE m.share = {n}.0"
         compared.reads(joined, (1, 1))
@@ -358,7 +358,7 @@ def test_keys_of_other_files_are_other_keys(compared: Compared) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_macros_take_no_part_in_keys(fresh: Compared) -> None:
-    """Operators and functions that a question needs are DuckDB's own, whatever macros are called."""
+    """Operators and functions that a question needs are DuckDB's own, whatever macros are named."""
     for name, body in {
         '"+"(a, b)': "DATE '2024-01-02'",
         '"~~"(a, b)': "false",
@@ -382,7 +382,7 @@ def test_macros_take_no_part_in_keys(fresh: Compared) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_keys_are_those_of_the_snapshot(fresh: Compared, tmp_path: Path) -> None:
-    """Rows that come to a small side, or are gone, are seen by the next statement."""
+    """The next statement sees rows added to a small side or removed from it."""
     fresh.reads(NARROWED, (2, 1))
     write_tree(tmp_path / "d", {"more.parquet": "SELECT 75 AS k, 1 AS part"})
     fresh.full.execute("INSERT INTO d BY NAME SELECT 75 AS k, 1 AS part")
@@ -403,7 +403,7 @@ def test_keys_are_read_in_a_transaction(fresh: Compared) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_a_side_whose_files_are_gone(fresh: Compared, tmp_path: Path) -> None:
-    """The error is that of the statement, which reads the same files."""
+    """The error is the statement's own, which reads the same files."""
     fresh.reads(NARROWED, (2, 1))
     connection = pruner_duckdb.connect({name: str(tmp_path / name) for name in ("t", "d")})
     shutil.copy(tmp_path / "d" / "all.parquet", tmp_path / "kept")
@@ -427,7 +427,7 @@ def test_keys_that_leave_out_nothing_are_asked_for_ever_less(
     with asking(fresh.pruned) as asked:
         for n in range(40):
             fresh.reads(f"SELECT count(*) FROM t JOIN d ON id = k WHERE part < {n + 10}", (8, 1))
-        # After each of them one, three, seven and fifteen statements pass.
+        # After each of them, one, three, seven and fifteen statements pass without asking.
         assert len(asked) == 5
         asked.clear()
         for n in range(80):
@@ -453,7 +453,7 @@ def test_infinite_days_and_moments_are_no_keys(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_errors_of_a_join_stay(compared: Compared) -> None:
-    """A subquery of two rows fails although no file holds their keys."""
+    """A subquery that returns two rows fails although no file holds their keys."""
     sql = "SELECT * FROM t WHERE id = (SELECT k + 1000 - 1000 FROM d WHERE part = 1)"
     for side in (compared.pruned, compared.full):
         with pytest.raises(duckdb.Error, match="More than one row"):
@@ -466,7 +466,7 @@ def test_errors_of_a_join_stay(compared: Compared) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_many_keys_are_looked_for_in_many_files(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes its time: of eight files no thousand keys are worth it."""
+    """Each lookup takes time: with eight files, a thousand keys are not worth it."""
     joined = "SELECT t.id, {} FROM t JOIN d ON id = k WHERE d.letter < 'c'"
     monkeypatch.setattr(small_sides, "FEW_KEYS", 3)
     monkeypatch.setattr(small_sides, "KEYS_OF_A_FILE", 0)
@@ -534,7 +534,7 @@ _CONDITIONS = st.recursive(
     ),
 )
 def test_any_condition_on_a_small_side(compared: Compared, condition: str, key: str) -> None:
-    """The rows are those of the oracle, and no file is read that has none of the keys of that very condition."""
+    """The rows are those of the oracle, and no file is read without a key that satisfies the condition."""
     names = ["k", "part", "maybe", "wide", "name", "letter", "day", "ts", "even", "share", "price"]
     qualified = condition
     for name in names:
@@ -542,7 +542,7 @@ def test_any_condition_on_a_small_side(compared: Compared, condition: str, key: 
     sql = f"SELECT t.id, d.k FROM t JOIN d ON {key} WHERE {qualified}"
     kept = compared.kept(sql)
     if any(word in condition for word in ("share", "price", "length", "%", "part", "wide")):
-        return  # conditions that are not written, or compare integers of two sizes
+        return  # conditions that are not written, or compare integers of two widths
     ours, theirs = key.split(" = ")
     matching, keys = compared.full.execute(
         f"SELECT count(DISTINCT id // 10), (SELECT count({theirs}) FROM d WHERE {qualified}) "
@@ -553,7 +553,7 @@ def test_any_condition_on_a_small_side(compared: Compared, condition: str, key: 
 
 @pytest.fixture(scope="module")
 def calendar(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """`c` has a file for each day or so around the ends of months and changes of clocks, `l` a row that is the last."""
+    """`c` has a file for every second day around month ends and clock changes; `l` has rows that give a last moment."""
     base = tmp_path_factory.mktemp("calendar")
     row = "SELECT {n} AS n, DATE '2024-01-25' + {n} AS day, TIMESTAMP '2024-01-25 23:30:00' + INTERVAL {n} DAY AS ts, TIMESTAMPTZ '2024-01-25 23:30:00+00' + to_hours(24 * {n}) AS seen"
     roots = {
@@ -589,7 +589,7 @@ def calendar(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 def test_any_time_before_the_last_moment(
     calendar: Compared, column: str, other: str, comparison: str, sign: str, interval: str, zone: str
 ) -> None:
-    """Instants are moved by the calendar of the session's zone, which is not that of the keys."""
+    """Instants are shifted by the calendar of the session's zone, which is not that of the keys."""
     calendar.both(f"SET TimeZone = '{zone}'")
     for last in (
         f"SELECT max({column}) {sign} {interval} FROM {other}",

@@ -1,4 +1,4 @@
-"""`pruner_duckdb.sort_for`: files that are written in the order of an index leave more of them out."""
+"""`pruner_duckdb.sort_for`: files written in the order of an index prune better."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NINE = "strftime(ts, '%H') = '09'"
 
 
 def written(query: str, folder: Path) -> pruner.Table:
-    """The rows of a query as files of 2,048 rows each, with their indexes."""
+    """Write the rows of a query as files of 2,048 rows each, with their indexes."""
     con = judge()
     con.execute("SET threads = 1")
     options = "FORMAT parquet, FILE_SIZE_BYTES 1, ROW_GROUP_SIZE 2048"

@@ -1,5 +1,5 @@
-"""Every statement of `tests/spec/statements.txt` over Parquet: the rows of a full read, from as few files as it
-says. Expected rows come from DuckDB with its optimizer off, over all files.
+"""Every statement of `tests/spec/statements.txt` over Parquet: the rows of a full read, from as few files as it states.
+Expected rows come from DuckDB with its optimizer off, over all files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tables(root: Path) -> dict[str, pruner.Table]:
 
 
 class Pair:
-    """The pruned connection and one that reads every file and optimizes nothing."""
+    """The pruned connection and one that reads every file, with its optimizer off."""
 
     def __init__(self, root: Path, tables: dict[str, pruner.Table]) -> None:
         self.pruned = pruner_duckdb.connect(tables)
@@ -55,7 +55,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(root: Path, tables: dict[str, pruner.Table]) -> Iterator[Pair]:
-    """Serves the statements that leave nothing behind: to open a pair costs more than to run most of them."""
+    """Shared by statements that leave nothing behind: opening a pair costs more than running most of them."""
     with closing(Pair(root, tables)) as opened:
         yield opened
 

@@ -1,7 +1,7 @@
-"""Lists that are unnested beside their table: a condition on the table's own columns prunes it as if it stood alone,
-and no list that is NULL, empty or longer than others loses a row.
+"""Lists unnested beside their table: a condition on the table's own columns prunes it as if it were alone, and no row
+is lost to a list that is NULL, empty or longer than others.
 
-Of both tables file n of four has the rows 10n to 10n+9. Of `t` row 10n+3 has no lists and 10n+4 has empty ones.
+In both tables file n of four has the rows 10n to 10n+9. In `t`, row 10n+3 has no lists and 10n+4 has empty ones.
 """
 
 # ruff: noqa: E501 - one statement, one line: they are read as a table
@@ -97,7 +97,7 @@ BESIDE = {
     "SELECT id, (SELECT sum(x) FROM unnest(xs) AS u(x) WHERE x < id) AS n FROM t WHERE id < 16 AND n > 5": (
         2,
     ),
-    # what the list stands beside
+    # what is beside the list
     "SELECT * FROM (SELECT id + 1 AS n, id, xs FROM t), unnest(xs) AS u(x) WHERE id = 5": (1,),
     "SELECT * FROM (SELECT id + 1 AS n, id, xs FROM t), unnest(xs) AS u(x) WHERE n = 5": (4,),
     "SELECT * FROM (SELECT id, xs FROM t WHERE s <> 's5'), unnest(xs) AS u(x) WHERE id < 12": (2,),
@@ -116,7 +116,7 @@ BESIDE = {
         1,
     ),
     "SELECT * FROM t, LATERAL (SELECT k FROM c WHERE ys = [xs[1]] ORDER BY k LIMIT 2) WHERE id = 5": (1, 4),
-    # rows that count
+    # row counts that matter
     "SELECT * FROM (SELECT * FROM t ORDER BY id LIMIT 20), unnest(xs) AS u(x) WHERE id = 5": (4,),
     "SELECT * FROM (SELECT DISTINCT ON (id % 10) * FROM t ORDER BY id), unnest(xs) AS u(x) WHERE id = 5": (
         4,
@@ -128,7 +128,7 @@ BESIDE = {
         4,
     ),
 }
-if not BEFORE_2:  # which joins a list from the left by comparisons of both sides alone
+if not BEFORE_2:  # which left-joins a list only by comparisons of both sides
     BESIDE["SELECT * FROM t LEFT JOIN unnest(xs) AS u(x) ON id = 5"] = (4,)
 
 
@@ -136,7 +136,7 @@ if not BEFORE_2:  # which joins a list from the left by comparisons of both side
 @pytest.mark.parametrize("sql", BESIDE)
 def test_beside_a_list(compared: Compared, sql: str) -> None:
     if BEFORE_2:
-        # DuckDB 1.5 cannot plan some of them without its other optimizers.
+        # DuckDB 1.5 cannot plan some of these without its other optimizers.
         assert compared.kept(sql) == BESIDE[sql]
     else:
         compared.reads(sql, BESIDE[sql])
@@ -165,7 +165,7 @@ def test_parameters_views_and_errors(compared: Compared) -> None:
 
 @pytest.mark.sampled(2)
 def test_a_number_that_somebody_reads_stops_the_condition() -> None:
-    """DuckDB makes no such plan of a statement: it is made here."""
+    """DuckDB makes no such plan from a statement: the test constructs it."""
     shadow = Shadow()
     (name,) = shadow.table_names([Relation((("id", "INTEGER"), ("xs", "INTEGER[]")))])
     text = f"SELECT * FROM {name} AS t, unnest(xs) AS u(x) WHERE id = 5"

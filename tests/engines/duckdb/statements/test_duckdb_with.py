@@ -1,7 +1,7 @@
-"""WITH over a semi-join that is joined and grouped, as a quarter of TPC-DS's reports are written.
+"""WITH over a semi-join that is joined and grouped, as in a quarter of TPC-DS's reports.
 
-DuckDB 2.0 fails to plan such a WITH while few of its optimizers run. The rows are those of a full read, and each
-table is read by the OR of what every use of the WITH wants of it.
+DuckDB 2.0 fails to plan such a WITH while few of its optimizers run. The rows are those of a full read, and each table
+is read by the OR of what the uses of the WITH need from it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ USED_TWICE = (
 )
 
 KEPT = {
-    # Of flights and airports in turn, twice: by id, by zone_no, not at all, by region.
+    # Twice: flights by id, airports by zone_no, airports unfiltered, flights by region.
     REPORT: (3, 1, 4, 4, 11, 1, 4, 4),
     PASSED_ON: (3, 1, 4, 4),
     USED_TWICE.format(60, 300, 120): (8, 1, 4, 4, 3, 1, 4, 4),
@@ -65,7 +65,7 @@ def test_each_table_is_read_by_what_the_report_wants(compared: Compared, sql: st
 def test_every_use_of_a_with_gets_its_rows(compared: Compared, low: int, high: int) -> None:
     flights, *_ = compared.kept(USED_TWICE.format(low, high, 120))
     wanted = {n for n in range(12) if n * 50 < low or n * 50 + 49 > high}
-    # With the native scan joins have learned more, and scans come in their own order.
+    # With the native scan, joins have learned more, and scans come in their own order.
     assert is_native() or flights == len(wanted)
     assert set(compared.reasons()) == {None}
 

@@ -1,1 +1,1 @@
-"""What stands in Hudi tables, held against Hudi's own readers."""
+"""Contents of Hudi tables, compared with Hudi's own readers."""

@@ -1,6 +1,6 @@
-"""Hudi's own indexes after many commits: archived timelines, and a metadata table whose old files a cleaner took.
+"""Hudi's own indexes after many commits: archived timelines, and a metadata table whose old files a cleaner deleted.
 
-That no row is lost by random predicates, and that every record is what Hudi reads: `test_hudi_metadata.py`.
+`test_hudi_metadata.py` checks that random predicates lose no row, and that every record is what Hudi reads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_they_are_what_their_names_say(name: str, archived: KeptTables) -> None:
 
 @pytest.mark.parametrize("name", ["cow_archived_v6", "cow_archived_v9"])
 def test_each_record_key_leads_to_its_file(name: str, archived: KeptTables, tmp_path: Path) -> None:
-    """The record index is believed: what counts its keys needs no commit that is archived."""
+    """The record index is believed: counting its keys needs no archived commit."""
     path = archived.path(name)
     pinned = pruner.open_table(path, index_uri=str(tmp_path / "index")).snapshot()
     rows: Any = duckdb.sql(

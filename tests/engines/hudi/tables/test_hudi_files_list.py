@@ -1,4 +1,4 @@
-"""Tables of version 8 and 9 are listed by the files of their metadata table, where it is in step with the timeline."""
+"""Tables of versions 8 and 9 are listed from the file list in their metadata table, if it matches the timeline."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _listed(path: Path) -> Listed:
 
 
 def _lost(path: Path, slices: int) -> bool:
-    """Tell whether hudi-rs, left alone, has fewer slices."""
+    """Tell whether hudi-rs alone lists fewer slices."""
     try:
         return len(HudiTable(str(path)).get_file_slices()) < slices
     except Exception:
@@ -58,7 +58,7 @@ def _lost(path: Path, slices: int) -> bool:
 def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
     indexed: KeptTables, tmp_path: Path
 ) -> None:
-    """As in a copy that was made while a table was written. hudi-rs lists by it all the same, and loses slices."""
+    """As in a copy made while the table was being written. hudi-rs uses the list all the same, and loses slices."""
     path = indexed.copy("cow_v9", tmp_path)
     expected = _listed(path)
     newest = max((path / ".hoodie/metadata/.hoodie/timeline").glob("*_*.deltacommit"))
@@ -68,7 +68,7 @@ def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
 
 
 def test_a_list_of_files_that_was_never_compacted_is_believed(hudi_tables: KeptTables) -> None:
-    """It begins with an empty log file that no commit names."""
+    """It begins with an empty log file without a commit."""
     path = hudi_tables.path("cow_v9")
     timeline = read_timeline(open_store(str(path), {}))
     assert list_of_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
@@ -83,7 +83,7 @@ def test_a_list_of_files_that_is_gone_is_not_believed(indexed: KeptTables, tmp_p
 
 
 def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: KeptTables, tmp_path: Path) -> None:
-    """hudi-rs passes over log files that are gone, torn, or wrong in the head of a block, and loses slices."""
+    """hudi-rs skips log files that are missing, truncated, or corrupt in a block header, and loses slices."""
     path = indexed.copy("mor_v8", tmp_path)
     expected = _listed(path)
     lost = 0
@@ -107,7 +107,7 @@ def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: KeptTables, t
 def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
     left: int, indexed: KeptTables, tmp_path: Path
 ) -> None:
-    """hudi-rs passes over a base file that no commit in the timeline names; one, or all of three, have none here."""
+    """hudi-rs skips a base file without a commit in the timeline; here one of three, or all, have none."""
     path = indexed.copy("cow_v9", tmp_path)
     expected = _listed(path)
     timeline = path / ".hoodie/metadata/.hoodie/timeline"
@@ -124,7 +124,7 @@ def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
 def test_hudis_list_of_files_is_that_of_the_folders(
     name: str, indexed: KeptTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables of version 8 and 9 with a metadata table: hudi-rs lists by it, and it is in step with the timeline."""
+    """Tables of versions 8 and 9 with a metadata table: hudi-rs lists by it, and it matches the timeline."""
     path = indexed.path(name)
     store = open_store(str(path), {})
     timeline = read_timeline(store)

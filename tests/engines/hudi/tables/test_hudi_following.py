@@ -1,4 +1,4 @@
-"""Followed commits against full listings: whatever state of a real table is followed to whatever later one."""
+"""Followed commits against full listings: from any state of a real table to any later one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def reasons(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """Why tables were listed in full, since the last call."""
+    """Why tables were listed in full since the last call."""
     caplog.set_level(logging.DEBUG, "pruner")
 
     def since() -> list[str]:

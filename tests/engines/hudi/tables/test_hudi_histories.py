@@ -1,6 +1,6 @@
-"""Indexes of Hudi's that statements define, on real tables: each value leads to its file groups and no others.
+"""Hudi's indexes that statements define, on real tables: each value leads to its file groups and no others.
 
-That no row is lost, by random predicates too, and that every record is what Hudi reads: `test_hudi_metadata.py`.
+`test_hudi_metadata.py` checks that no row is lost, by random predicates too, and that every record is what Hudi reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pinned(histories: KeptTables, tmp_path: Path) -> pruner.PinnedSnapshot:
 
 
 def _groups(path: Path, value: str) -> dict[Any, set[str]]:
-    """The file groups in which each value of an expression is, as Spark reads the rows."""
+    """The file groups of each value of an expression, as Spark reads the rows."""
     group = "split_part(_hoodie_file_name, '_', 1)"
     found: Any = duckdb.sql(
         f"SELECT {value}, list(DISTINCT {group}) FROM '{path.with_name('rows.parquet')}/*.parquet' GROUP BY 1"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 REPLAYED = "mor_compacted_v6"
-"""Where Hudi 1.2 lists the logs of earlier slices with a compacted base file once more."""
+"""A table for which Hudi 1.2 lists the logs of earlier slices again with a compacted base file."""
 
 
 Listed = tuple[str, str, str | None, tuple[str, ...]]
@@ -73,7 +73,7 @@ def test_slices_are_those_of_spark(name: str, hudi_tables: KeptTables, spark_rea
 
 
 PENDING_IN_VERSION_6 = r"mor_(pending_compaction|inflight)_v6"
-"""Where the log files of running writes belong to slices as well, whoever listed them (`attach_logs`)."""
+"""Tables in which log files of running writes belong to slices too, in either listing (`attach_logs`)."""
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ PENDING_IN_VERSION_6 = r"mor_(pending_compaction|inflight)_v6"
 def test_slices_by_names_and_timeline_alone_are_those_of_spark(
     name: str, hudi_tables: KeptTables, spark_reads: SparkReads
 ):
-    """Pruner's own listing, which serves tables that hudi-rs does not list, over all those that it does."""
+    """Pruner's own listing, by the names of files and the timeline alone, over tables that hudi-rs lists too."""
     path = hudi_tables.path(name)
     store = open_store(str(path), {})
     found = list_slices(store, read_timeline(store), None)
@@ -110,7 +110,7 @@ def test_a_running_compaction_hides_its_base_files(
     assert listed(snapshot) == from_spark(spark_slices(spark, path))
     with_logs = snapshot.has_logs
     assert with_logs.any()
-    # From version 8 on a log file tells by its name which slice it belongs to, whatever becomes of the compaction.
+    # From version 8 on, a log file's name says which slice it belongs to, whatever the outcome of the compaction.
     assert snapshot.coverable[with_logs].any() == (not name.endswith("_v6"))
 
 
@@ -128,8 +128,8 @@ def written_until(instant: str, slices: set[Listed]) -> set[Listed]:
 def test_time_travel_is_that_of_spark(name: str, hudi_tables: KeptTables, spark_reads: SparkReads):
     """As of each completed instant of the history: the same slices with the same log files, and every row from one.
 
-    Log files of later writes, which readers pass over, are left out of the comparison: behind a pending compaction
-    Spark does not list them.
+    The comparison leaves out log files of later writes, which readers skip: Spark does not list them behind a pending
+    compaction.
     """
     path = hudi_tables.path(name)
     source = HudiSource(str(path))
@@ -204,7 +204,7 @@ def test_what_hudi_rs_raises_is_one_sentence(hudi_tables: KeptTables, tmp_path: 
 def test_a_base_file_of_a_task_that_ran_twice_loses_no_row(
     name: str, hudi_tables: KeptTables, spark: SparkSession, tmp_path: Path
 ):
-    """Spark shows one of the two, by the order of the folder. DuckDB reads the one that was committed."""
+    """Spark shows one of the two, depending on the order of the folder listing. DuckDB reads the committed one."""
     before = listed(snapshot_of(hudi_tables.path(name)))
     unpruned: dict[str, Any] = dict(UNPRUNED)
     for number, token in enumerate(("0-0-0", "99-99-99")):

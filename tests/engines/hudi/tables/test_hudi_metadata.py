@@ -77,7 +77,7 @@ def test_every_record_is_what_hudi_reads(name: str, indexed: AllTables) -> None:
 
 
 def _assert_decoded_alike(group: FileGroup) -> None:
-    """Many records at once are what each is by itself."""
+    """Records decoded in bulk equal those decoded one by one."""
     for hfile in (found for found, _ in group.layers() if found is not None):
         values = [value for _, value in hfile.scan()]
         one_by_one = [decoder(hfile)(value) for value in values]
@@ -145,7 +145,7 @@ class Opened:
         return {group for (group,) in _sql(query).fetchall()}
 
     def groups_around(self, column: str, literal: str) -> set[str]:
-        """The file groups with values on both sides of one, or with it."""
+        """The file groups with values on both sides of a literal, or equal to it."""
         query = (
             f"SELECT split_part(_hoodie_file_name, '_', 1) AS file FROM '{self.rows}/*.parquet' "
             f"GROUP BY file HAVING min({column}) <= {literal} AND max({column}) >= {literal}"
@@ -157,13 +157,13 @@ class Opened:
         return {entry.file_id for entry in self.pinned.plan(predicate).slices}
 
     def notes(self, predicate: str) -> str:
-        """What a plan says of what it could not use."""
+        """The plan's report of what it could not use."""
         return self.pinned.plan(predicate).to_json()
 
 
 @pytest.fixture
 def opened(indexed: AllTables, tmp_path: Path) -> Callable[[str], Opened]:
-    """Opens a table by its name."""
+    """Open a table by its name."""
     return lambda name: Opened(indexed.path(name), tmp_path)
 
 
@@ -220,18 +220,18 @@ def _literal(value: Any) -> str | None:
             return f"DATE '{value}'"
         case _:
             text = str(value)
-            return None if "\0" in text else "'" + text.replace("'", "''") + "'"  # no statement has NUL
+            return None if "\0" in text else "'" + text.replace("'", "''") + "'"  # no statement contains NUL
 
 
 PARTLY_BELIEVED = ("name", "seen")
-"""Text that Java orders in its own way, and timestamps, whose annotation in the files DuckDB goes by."""
+"""Text, which Java orders in its own way, and timestamps, for which DuckDB follows the annotation in the files."""
 
 COLUMNS = ("seats", "big", "price", "day", "seen", "name", "ts")
 
 
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v9", "cow_composite_v9"])
 def test_statistics_keep_what_their_bounds_leave_possible(name: str, opened: Callable[[str], Opened]) -> None:
-    """With no index of pruner's, and for every value: exactly the groups around it, where statistics are believed."""
+    """Without an index of pruner's, each value keeps exactly the groups around it, where statistics are believed."""
     found = opened(name)
     for column in COLUMNS:
         rows = _sql(f"SELECT DISTINCT {column} FROM '{found.rows}/*.parquet'").fetchall()
@@ -252,9 +252,9 @@ def test_statistics_keep_what_their_bounds_leave_possible(name: str, opened: Cal
 def test_statistics_of_log_files_are_joined_to_those_of_the_base_file(
     name: str, believed: bool, opened: Callable[[str], Opened]
 ) -> None:
-    """The update of id 3 stands in a log file. Writers of version 6 append, so there such slices are kept.
+    """The update of id 3 is in a log file. Writers of version 6 append, so there such slices are kept.
 
-    The log file of a deletion has no rows and no statistics, and its slice is kept, too.
+    The log file of a deletion has no rows and no statistics, so its slice is kept too.
     """
     found = opened(name)
     updated, deleted = found.groups("id = 3"), found.groups("id = 7")
@@ -264,7 +264,7 @@ def test_statistics_of_log_files_are_joined_to_those_of_the_base_file(
 
 
 def test_a_range_that_may_hide_nan_is_not_believed(opened: Callable[[str], Opened]) -> None:
-    """hudi#18754: Hudi 1.2 records 0.0 to 0.0 for a file with NaN, so its own data skipping loses what is beside it."""
+    """hudi#18754: Hudi 1.2 records 0.0 to 0.0 for a file with NaN, so its own data skipping loses the other values."""
     found = opened("cow_v9")
     assert found.groups("fare > 13") <= found.kept("fare > 13")
     assert "hudi#18754" in found.notes("fare > 13")
@@ -272,7 +272,7 @@ def test_a_range_that_may_hide_nan_is_not_believed(opened: Callable[[str], Opene
 
 @pytest.mark.parametrize("name", ["cow_evolved_v6", "cow_evolved_v9"])
 def test_text_too_long_for_statistics_is_not_all_null(name: str, opened: Callable[[str], Opened]) -> None:
-    """hudi#18755: a text of 5,000 characters has no statistics in Parquet, and Hudi counts its file as NULL alone."""
+    """hudi#18755: a text of 5,000 characters has no statistics in Parquet, and Hudi counts its file as all NULL."""
     found = opened(name)
     assert found.groups("note >= 'x'") <= found.kept("note >= 'x'")
     assert "hudi#18755" in found.notes("note >= 'x'")
@@ -280,7 +280,7 @@ def test_text_too_long_for_statistics_is_not_all_null(name: str, opened: Callabl
 
 @pytest.mark.parametrize("name", ["cow_evolved_v6", "cow_evolved_v9"])
 def test_files_from_before_a_column_hold_null(name: str, opened: Callable[[str], Opened]) -> None:
-    """hudi#19645: old files have no statistics of a column that came later, and Hudi's own data skipping drops them."""
+    """hudi#19645: old files have no statistics of a column added later, and Hudi's own data skipping drops them."""
     found = opened(name)
     assert len(found.groups("note IS NULL")) >= 6
     assert found.groups("note IS NULL") <= found.kept("note IS NULL")

@@ -1,4 +1,4 @@
-"""Real scans of Spark and Trino over Hudi tables that have no index but Hudi's own."""
+"""Real scans of Spark and Trino over Hudi tables that have no index except Hudi's own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREDICATES = (
 
 COLUMNS = {"id": "int", "city": "string", "name": "string", "seats": "int", "big": "bigint"}
 COLUMNS |= {"price": "decimal(10,2)", "ts": "bigint"}
-"""The columns of the predicates, as Hive calls their types."""
+"""The columns of the predicates, by Hive's names of their types."""
 
 
 DEFINED = {
@@ -39,7 +39,7 @@ DEFINED = {
     "seats IN (55, 3)": "hudi.secondary_index_by_seats",
     "month(day) = 3": "hudi.expr_index_month_of_day",
 }
-"""Conditions on the table `cow_defined_v9`, and which of its indexes narrows the files behind statistics."""
+"""Conditions on the table `cow_defined_v9`, and the index that narrows the files after statistics."""
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_trino_reads_what_defined_indexes_leave(
 def test_trino_reads_what_hudis_statistics_leave(
     name: str, trino_tables: TrinoTables, indexed: AllTables, tmp_path: Path
 ) -> None:
-    """Trino reads base files alone, and each of these is one split."""
+    """Trino reads base files alone, and each is one split."""
     root = indexed.copy(name, tmp_path)
     table = trino_tables.register(root, COLUMNS, partition_by="city", hudi=True, indexed=False)
     pinned = pruner.open_table(root).snapshot()

@@ -1,8 +1,8 @@
 """Services that are planned, or that a writer left running, over merge-on-read tables that an index covers.
 
-Each state is reached on a real table, from one in which the index was complete. Plans hold every row of Spark's
-snapshot read and of its read of base files alone; slices that no record covers are counted, and after a refresh those
-that nothing may cover are named with the reason.
+Each state is produced on a real table whose index was complete. Plans keep every row of Spark's snapshot read and of
+its read of base files alone; slices without a record are counted, and after a refresh those that cannot be covered are
+named with the reason.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_plans_while_a_service_is_pending(
     live.upsert()
     index_uri = str(tmp_path / "index")
     table = pruner.open_table(str(live.path), index_uri=index_uri)
-    # Hudi's own statistics may be of slices that ours do not cover.
+    # Hudi's own statistics may cover slices that ours do not.
     own = pruner.open_table(str(live.path), index_uri=index_uri, hudi_indexes=False)
     table.create_index("stats", on="*")
     assert own.plan("id > 1000000", semantics=SPARK).kept == 0
@@ -120,7 +120,7 @@ def test_plans_while_a_service_is_pending(
     for reason, count in reasons.items():
         assert f"{reason}: {counted(count, 'file group')} kept" in after.fallbacks
     if version > 6:
-        # There a log file tells by its name whose it is, so no service hides what the others hold.
+        # In these versions a log file's name says which slice it belongs to, so no service hides what the others hold.
         assert after.kept == 0
 
 

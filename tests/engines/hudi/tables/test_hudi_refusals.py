@@ -1,4 +1,4 @@
-"""Real Hudi tables that were damaged: what cannot be listed says which file, column or setting, and what to do."""
+"""Damaged real Hudi tables: a failed listing says which file, column or setting is at fault, and what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def commits(table: Path) -> list[Path]:
 
 
 def refused(table: Path) -> str:
-    """What is said of a table that cannot be listed: a sentence in one line."""
+    """The error message of a table that cannot be listed: a sentence in one line."""
     with pytest.raises(TableError) as caught:
         pruner.open_table(table).snapshot()
     text = str(caught.value)
@@ -108,7 +108,7 @@ def test_a_file_that_hudi_did_not_write_is_named(hudi_tables: KeptTables, tmp_pa
 def test_a_column_that_cannot_be_read_is_named_without_a_trace(
     type_: Any, said: str, hudi_tables: KeptTables, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Types that stand by their names alone ended hudi-rs with a panic and its trace."""
+    """A type given by its name alone made hudi-rs panic and print a trace."""
     table = hudi_tables.copy("cow_v6", tmp_path)
     with_column(table, type_)
     text = refused(table)

@@ -1,6 +1,6 @@
 """Hudi's own indexes on real tables after a restore, beside an indexer, and with odd keys: what they lead to.
 
-That no row is lost by random predicates, and that every record is what Hudi reads: `test_hudi_metadata.py`.
+`test_hudi_metadata.py` checks that random predicates lose no row, and that every record is what Hudi reads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _opened(path: Path, scratch: Path) -> pruner.Table:
 @pytest.mark.parametrize("name", ["cow_restored_v9", "cow_escaped_v9"])
 @pytest.mark.parametrize("column", ["_hoodie_record_key", "id", "name"])
 def test_a_value_leads_to_its_file_groups(name: str, column: str, states: AllTables, tmp_path: Path) -> None:
-    """By the record index and by the secondary index: to those of its rows, and to no others."""
+    """The record index and the secondary index lead to the file groups of its rows, and to no others."""
     path = states.path(name)
     pinned = _opened(path, tmp_path).snapshot()
     groups: dict[Any, set[str]] = {}
@@ -56,18 +56,18 @@ def test_a_value_leads_to_its_file_groups(name: str, column: str, states: AllTab
         groups.setdefault(value, set()).add(group)
     assert len(groups) >= 11
     for value, expected in groups.items():
-        if value is None or "\0" in str(value):  # no statement has the character 0
+        if value is None or "\0" in str(value):  # no statement contains NUL
             continue
         literal = _literal(value)
         kept = {entry.file_id for entry in pinned.plan(f"{column} = {literal}").slices}
         assert kept == expected, repr(value)
     nothing = _literal(4711 if isinstance(next(iter(groups)), int) else "nobody")
-    # An index is asked while more than one file is left.
+    # An index is consulted only while more than one file is left.
     assert pinned.plan(f"{column} = {nothing}").kept <= 1
 
 
 def test_what_a_restore_took_back_is_in_no_index(states: AllTables, tmp_path: Path) -> None:
-    """The names that the update gave are gone, and the rows that it deleted are found again."""
+    """The names that the update wrote are gone, and the rows that it deleted are found again."""
     pinned = _opened(states.path("cow_restored_v9"), tmp_path).snapshot()
     taken_back = {name: pinned.plan(f"name = '{name}'").kept for name in ("n00100", "n00102")}
     assert taken_back == {"n00100": 0, "n00102": 0}
@@ -75,7 +75,7 @@ def test_what_a_restore_took_back_is_in_no_index(states: AllTables, tmp_path: Pa
 
 
 def test_an_index_that_is_planned_is_not_asked(states: AllTables, tmp_path: Path) -> None:
-    """Those that the indexer has built are. Hudi 1.2 leaves the rows out that came meanwhile: their files are kept."""
+    """Those that the indexer has built are. Hudi 1.2 leaves out rows written meanwhile: their files are kept."""
     path = states.path("cow_indexed_later_v9")
     table = _opened(path, tmp_path)
     uses = table.status().hudi_indexes
@@ -91,7 +91,7 @@ def test_an_index_that_is_planned_is_not_asked(states: AllTables, tmp_path: Path
 
 
 def test_an_index_in_flight_is_not_asked(states: AllTables, tmp_path: Path) -> None:
-    """The indexer has made it, and waits for a writer whose rows are not in it."""
+    """The indexer has built it, and waits for a writer whose rows are not in it."""
     path = states.path("cow_indexing_v9")
     table = _opened(path, tmp_path)
     uses = table.status().hudi_indexes
@@ -109,7 +109,7 @@ def test_duckdb_finds_odd_names(states: AllTables, tmp_path: Path) -> None:
     con = pruner_duckdb.connect({"t": {"uri": str(path), "index_uri": str(tmp_path / "index")}})
     asked = 0
     for _, name in _rows(path, "name"):
-        if name is None or "\0" in name:  # no statement has the character 0
+        if name is None or "\0" in name:  # no statement contains NUL
             continue
         literal = _literal(name)
         expected: Any = duckdb.sql(

@@ -1,7 +1,7 @@
-"""Tables that changed their version on the way, as of every instant of theirs: plans and rows against Spark's.
+"""Tables whose version changed during their history, as of every instant: plans and rows against Spark's.
 
 Spark reads each instant with Hudi's own pruning off. It refuses an instant whose files a cleaner deleted, if the
-cleaner keeps commits; where it keeps versions of files, Spark returns the rows that are left, and pruner refuses.
+cleaner keeps commits; where it keeps versions of files, Spark returns the remaining rows, and pruner refuses.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def comparable_rows(rows: list[Any]) -> list[Any]:
 
 
 def groups_by(rows: list[Any], column: str) -> dict[Any, set[str]]:
-    """The file groups in which each value of a column is."""
+    """The file groups of each value of a column."""
     found: dict[Any, set[str]] = {}
     for row in rows:
         found.setdefault(row[column], set()).add(row["_hoodie_file_name"].split("_", maxsplit=1)[0])
@@ -133,7 +133,7 @@ def test_plans_of_the_newest_rows_are_as_sharp_as_ever(
 def test_an_instant_whose_files_are_gone_is_refused_though_spark_returns_the_rest(
     versions: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
-    """The cleaner keeps versions of files, and says nothing of instants. No row was ever deleted."""
+    """The cleaner keeps versions of files, and records no instants. No row was ever deleted."""
     path = versions.path(TRIMMED)
     refused = 0
     for instant in instants(path):
@@ -153,7 +153,7 @@ def test_an_instant_whose_files_are_gone_is_refused_though_spark_returns_the_res
 def test_t20_an_instant_whose_files_an_archived_clean_deleted_is_refused(
     versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
-    """Every instant that there ever was, against the rows that the table held when that was the newest."""
+    """Every instant that ever existed, against the rows that the table held when it was the newest."""
     path = versions.path(name)
     held = json.loads((path.parent / HELD).read_text())
     outcomes: Counter[str] = Counter()
@@ -174,7 +174,7 @@ def test_t20_an_instant_whose_files_an_archived_clean_deleted_is_refused(
         assert cleaned or "its timeline begins with" in told
         outcomes["cleaned" if cleaned else "older than the timeline"] += 1
     assert outcomes["read"] >= 2, outcomes
-    # Those that are left tell of a few instants alone.
+    # The cleans that are left in the timeline cover only a few instants.
     assert outcomes["cleaned"] > len(completed(path, "clean")), outcomes
 
 
@@ -184,7 +184,7 @@ DOWNGRADED = "mor_down_with_late_write"
 def test_a_copy_whose_files_have_new_times_is_read_alike(
     versions: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
-    """Hudi 1.2 would take every log file for one of the newest slice; the plan of the compaction says otherwise."""
+    """Hudi 1.2 would assign every log file to the newest slice; the plan of the compaction says otherwise."""
     path = versions.path(DOWNGRADED)
     copy = tmp_path / path.name
     shutil.copytree(path, copy, copy_function=shutil.copyfile)
@@ -197,7 +197,7 @@ def test_a_copy_whose_files_have_new_times_is_read_alike(
 def test_hudi_rs_does_not_list_what_was_downgraded(
     versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
-    """It lists where a file is called like none of Hudi's, and takes old log files for slices without a base file."""
+    """hudi-rs lists where files have foreign names; here it would take old logs for slices without a base file."""
     path = versions.copy(DOWNGRADED, tmp_path)
     folder = next(path.glob("city=*"))
     (folder / name).write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""Hudi tables with TIMESTAMP_NTZ, which pruner lists by itself: the slices and rows of Spark's snapshot read."""
+"""Hudi tables with TIMESTAMP_NTZ, which pruner lists itself: the slices and rows of Spark's snapshot read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PREDICATES = {
     "clock IS NULL": "no moment",
     "id = 4": "a key, deleted in the merge-on-read tables",
 }
-"""Predicates, to be filled with how an engine calls a timestamp without a zone."""
+"""Predicates, to be filled with an engine's name for a timestamp without a zone."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_duckdb_returns_sparks_rows_from_fewer_files(
 def test_duckdb_returns_sparks_rows_as_of_each_instant(
     name: str, wall_clocks: KeptTables, spark_reads: SparkReads, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In version 6 a log file goes on after the instant that is read, of which hudi-rs is told nothing."""
+    """In version 6 a log file continues after the instant that is read, which hudi-rs is not given."""
     path = wall_clocks.path(name)
     for instant in completed(path):
         as_of = instant.requested

@@ -1,7 +1,7 @@
 """The recipe of docs/record_index.md for MERGE: only files that hold a key of the source are read and written.
 
-Each file is replaced as a whole. So whoever reads between two steps sees every key once, as it was or as it will be,
-and a merge that was stopped is finished by running it again.
+Each file is replaced as a whole. So a reader between two steps sees every key once, in its old or its new state, and a
+merge that was stopped is finished by running it again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def table(tmp_path: Path) -> pruner.Table:
 
 
 def merge(root: Path, table: pruner.Table, source: pa.Table) -> Iterator[Path]:
-    """Put the rows of the source in the place of those with their keys, then add those that are new.
+    """Replace rows by those of the source with their keys, then add the new ones.
 
-    Yields each file once it stands.
+    Yields each file once it is in place.
     """
     located = table.tag_location(source.select(["id"]))
     changed = {(row["partition_path"], row["file_id"]) for row in located.to_pylist()}
@@ -63,7 +63,7 @@ def merge(root: Path, table: pruner.Table, source: pa.Table) -> Iterator[Path]:
 
 
 def _put(con: duckdb.DuckDBPyConnection, rows: str, file: Path) -> Path:
-    """Write a file beside its place, where no glob for Parquet files finds it, then put it there in one step."""
+    """Write a file beside its final path, where no glob for Parquet files finds it, then move it there in one step."""
     unfinished = file.with_suffix(".unfinished")
     con.execute(f"COPY ({rows}) TO '{unfinished}' (FORMAT parquet)")
     return unfinished.replace(file)
@@ -92,7 +92,7 @@ def test_a_merge_writes_the_files_that_it_changes(table: pruner.Table) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("stopped", range(1, STEPS + 1))
 def test_between_two_steps_every_key_is_there_once(table: pruner.Table, stopped: int) -> None:
-    """Files that were replaced are no longer covered, and so they are read."""
+    """Replaced files are no longer covered, so they are read."""
     root = Path(table.uri.removeprefix("file://"))
     steps = merge(root, table, SOURCE)
     for _ in range(stopped):
@@ -106,6 +106,6 @@ def test_between_two_steps_every_key_is_there_once(table: pruner.Table, stopped:
         for key in CHANGES:
             found = con.execute("SELECT amount FROM t WHERE id = ?", [key]).fetchall()
             assert found == [(amount,) for amount in [seen.get(key)] if amount is not None]
-    del steps  # as a process does that was killed
+    del steps  # as when a process is killed
     assert len(list(merge(root, table, SOURCE))) >= STEPS
     assert sorted(_rows(root)) == sorted({**BEFORE, **CHANGES}.items())

@@ -1,4 +1,4 @@
-"""Indexes built by Spark's executors: the same records and plans as those built here, and the same failures."""
+"""Indexes built by Spark's executors: the same records and plans as those built locally, and the same failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def opened(uri: Path, place: Path) -> pruner.Table:
 
 
 def records_of(table: pruner.Table) -> dict[tuple[str, Any], dict[bytes, list[dict[str, Any]]]]:
-    """Everything that is recorded, by index and field, then by slice: what segments it stands in does not matter."""
+    """All records, by index and field, then by slice, whatever segments hold them."""
     metadata = MetadataTable(open_store(table.index_uri))
     state = metadata.state()
     names = {definition.uuid: definition.name for definition in state.definitions}
@@ -105,7 +105,7 @@ def test_the_same_records_and_plans_as_a_local_build(spark: SparkSession, tmp_pa
 
 
 def test_executors_write_partition_stats(spark: SparkSession, tmp_path: Path) -> None:
-    """A part of 1,024 slices has groups; first plans keep what they keep after a local build, and what is right."""
+    """A part of 1,024 slices has groups; first plans keep the right files, which are those after a local build."""
     write_files(tmp_path / "t", 1030)
     tables = [opened(tmp_path / "t", tmp_path / place) for place in ("local", "spark")]
     for table, run in zip(tables, ("local", spark), strict=True):
@@ -146,7 +146,7 @@ HUDI_TABLES = [
 def test_hudi_tables(
     spark: SparkSession, hudi_table: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
-    """R5 on the executors: logs are read there as they are read here."""
+    """R5 on the executors: logs are read there as they are locally."""
     path = hudi_table(name)
     local, distributed = (opened(path, tmp_path / place) for place in ("local", "spark"))
     for table, run in ((local, "local"), (distributed, spark)):
@@ -242,7 +242,7 @@ def test_a_file_that_kills_its_reader_is_named_and_the_rest_is_committed(
     assert "the process that read it died" in result.failures[0].reason
     assert len(files(table, "x = 2")) == 2
     metadata = MetadataTable(open_store(table.index_uri))
-    # A task of the first job may have gone on after the job had failed: what it left adds nothing. Here, where nothing
+    # A task of the first job may have gone on after the job had failed: its output adds nothing. Here, where nothing
     # kills the reader, the last file can be read.
     again = table.refresh()
     assert (again.indexed, again.resumed, again.already) == (1, 0, 9)
@@ -251,7 +251,7 @@ def test_a_file_that_kills_its_reader_is_named_and_the_rest_is_committed(
 
 
 class Dies(spark_runner.SparkRunner):
-    """The driver ends as if it were killed when executors have finished three parts."""
+    """The driver ends as if killed when executors have finished three parts."""
 
     def _collect(self, sent: bytes, count: int) -> list[receipts.Receipt]:
         assert count > 3
@@ -282,7 +282,7 @@ def test_a_build_whose_driver_died_is_taken_up_without_doing_covered_slices_agai
 
 
 def interpreter(folder: Path, *packages: str) -> str:
-    """A Python that has only some of the packages that are installed here."""
+    """A Python with only some of the packages that are installed here."""
     installed = Path(pa.__file__).parent.parent
     site = folder / "site"
     site.mkdir(parents=True)
@@ -334,7 +334,7 @@ def test_executors_that_lack_something_are_described_in_one_sentence(
 
 
 def test_the_command_line_starts_a_session_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
-    """The fixture is asked for because it finds the Java runtime."""
+    """The fixture is requested because it finds the Java runtime."""
     write_files(tmp_path / "t", 5)
     table = pruner.open_table(tmp_path / "t")
     table.create_index("i", on="x", build=False)

@@ -1,4 +1,4 @@
-"""Indexes for look-ups that Spark's executors built are those that are built here, byte by byte."""
+"""Indexes for lookups that Spark's executors built equal those built locally, byte for byte."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.spark
 
 FILES, ROWS = 4, 30_000
 NAMES = {"id", "definition", "batch"}
-"""What a segment says of itself that is drawn at random: its own name, and those of its definition and its batch."""
+"""The fields of a segment's metadata that are random: its own id, and those of its definition and its batch."""
 INDEXES = {"bloom_filter": ["id", "name", "price"], "record_index": ["id", "name"]}
 
 
 class Segment(NamedTuple):
-    """A segment: what it is about, all bytes before the footer, and the footer without `NAMES`."""
+    """A segment: what it describes, all bytes before the footer, and the footer, without `NAMES`."""
 
     about: dict[str, Any]
     body: bytes
@@ -57,7 +57,7 @@ def segment(place: Path, entry: SegmentEntry) -> Segment:
         for key, value in msgspec.json.decode(own.pop(b"pruner.segment")).items()
         if key not in NAMES
     }
-    # Arrow's form of the schema, which has all of this metadata in it once more.
+    # Arrow's form of the schema, which repeats all of this metadata.
     del own[b"ARROW:schema"]
     groups = [metadata.row_group(number).to_dict() for number in range(metadata.num_row_groups)]
     return Segment(

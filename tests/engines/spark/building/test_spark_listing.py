@@ -1,4 +1,4 @@
-"""Spark's executors list a large Hudi table, each a part of it; plans are those over a listing by one process."""
+"""Spark's executors each list a part of a large Hudi table; plans are those over a listing by one process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_executors_list_what_one_process_lists(
     listed_tables: AllTables,
     tmp_path: Path,
 ) -> None:
-    """The last of these has a list of its files, by which they go."""
+    """The last of these has a list of its files, which the executors use."""
     root = listed_tables.path(name) if name == "cow_archived_v9" else hudi_table(name)
     local = pruner.open_table(str(root), index_uri=str(tmp_path / "local"))
     local.create_index("stats", on="*")

@@ -1,4 +1,4 @@
-"""Keys in a Spark DataFrame: each is where an Arrow table of the same keys has it."""
+"""Keys in a Spark DataFrame: each gets the location that it has in an Arrow table of the same keys."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conditions and functions as Spark means them."""
+"""Conditions and functions with Spark's meaning."""

@@ -1,4 +1,4 @@
-"""The functions that indexes may be over, against Spark: on their domains it makes what the kernel records."""
+"""The functions that indexes may be over, against Spark: on their domains it yields what the kernel records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 
 MOMENTS = ("date_trunc", "timestamp_seconds")
 DECIDED = frozenset({"if", "is equal", "is less", "is at most", "is null", "not", "both", "either"})
-"""Of `CASE … END = 'x'` the optimizer makes the condition itself."""
+"""The optimizer turns `CASE … END = 'x'` into the condition itself."""
 EPOCH = datetime.datetime(1970, 1, 1)
 SESSIONS = (
     {"spark.sql.ansi.enabled": "true"},
@@ -45,7 +45,7 @@ def test_spark_makes_what_is_recorded(spark: SparkSession, tmp_path: Path, sessi
     forms = {form.spark: form for form in FORMS if form.spark is not None}
     with settings(spark, {"spark.sql.session.timeZone": "UTC", **session}):
         frame = spark.read.parquet(str(tmp_path / "values.parquet"))
-        # Moments as numbers: Python's client gives them in the clock of its own process.
+        # Timestamps as numbers: Python's client returns them in the zone of its own process.
         shown = [f"unix_micros({form})" if form.startswith(MOMENTS) else form for form in forms]
         found = frame.selectExpr("k", *(f"{each} AS v{at}" for at, each in enumerate(shown))).collect()
     found.sort(key=lambda row: row["k"])
@@ -73,7 +73,7 @@ def _constant(value: Any) -> str:
 
 
 def _called(node: Any) -> list[Any]:
-    """What a condition is on, other than columns, to which statistics answer."""
+    """The operands of a condition except columns, for which statistics answer."""
     match node:
         case Compare(_, left, Literal()) | IsNull(left) | In(left):
             return [] if isinstance(left, Column) else [left]

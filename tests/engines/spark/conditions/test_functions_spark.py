@@ -1,8 +1,8 @@
 """The rules of `pruner.expr.functions` against Spark, over values at the edges of every type.
 
-Each condition over a function is bound, from its text and from what Spark's optimizer makes of it. What either rules
-out for a value, Spark is asked: no answer may be among it, in ANSI mode or out of it, nor may the question raise an
-error, as a file that was dropped would have hidden it.
+Each condition over a function is bound, from its text and from the optimizer's form of it. Spark evaluates it for each
+value: no result may be one that either form rules out, in ANSI mode or out of it, nor may there be an error, as a
+dropped file would have hidden it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KINDS = ("int16", "int32", "int64", "text", "date", "wall", "instant")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "+05:00")
 MOST_VALUES = 60
 MOST_COLUMNS = 120
-"""Conditions in one query; more would not fit into one of Java's methods."""
+"""Conditions in one query; more would not fit into one JVM method."""
 CALENDAR = {
     f"spark.sql.parquet.{name}": "CORRECTED" for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead")
 }
@@ -63,7 +63,7 @@ class Judge:
         self._frame: DataFrame = spark.read.parquet(str(file))
 
     def ask(self, asked: Mapping[str, set[int]]) -> dict[str, dict[int, Any]]:
-        """What expressions come to, each for the values at the given places alone."""
+        """The results of expressions, each for the values at the given positions alone."""
         found: dict[str, dict[int, Any]] = {}
         texts = [text for text, places in asked.items() if places]
         for start in range(0, len(texts), MOST_COLUMNS):
@@ -77,7 +77,7 @@ class Judge:
         return found
 
     def optimized(self, texts: Sequence[str]) -> Iterator[Expr]:
-        """What Spark's optimizer makes of conditions, decoded."""
+        """The optimizer's forms of conditions, decoded."""
         columns = [f"({text}) AS x{k}" for k, text in enumerate(texts)]
         frame: Any = self._frame.selectExpr(*columns)
         plan = frame._jdf.queryExecution().optimizedPlan()
@@ -87,17 +87,17 @@ class Judge:
             yield decode(plan.projectList().apply(k).child(), self.state, schema)
 
     def by_text(self, text: str) -> Expr:
-        """A condition by its text."""
+        """A condition from its text."""
         return parse_predicate(text, self.state.semantics())
 
     def claim(self, text: str, source: str, expression: Expr) -> Claim:
-        """What a form of a condition says of the values."""
+        """What a form of a condition claims of the values."""
         return Claim(text, source, expression, self.kind, self.state.semantics(), self.values)
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function with the places of the values of which its rule speaks, and conditions over it."""
+    """A function with the positions of the values that its rule covers, and conditions over it."""
 
     safe: set[int]
     conditions: list[str]
@@ -120,7 +120,7 @@ def functions(judge: Judge, forms: Sequence[Form], rng: random.Random, count: in
 
 
 def check(judge: Judge, found: Mapping[str, Function]) -> set[str]:
-    """Hold every claim against Spark; returns the functions of which something was ruled out."""
+    """Check every claim against Spark; return the functions for which something was ruled out."""
     every = [(name, text) for name, function in found.items() for text in function.conditions]
     claims: dict[str, list[Claim]] = {}
     places: dict[str, set[int]] = {}
@@ -140,10 +140,10 @@ def check(judge: Judge, found: Mapping[str, Function]) -> set[str]:
 
 
 def is_evaluated(node: Expr) -> bool:
-    """Tell whether Spark still evaluates a function, for every value, in what its optimizer has made of a condition.
+    """Tell whether Spark still evaluates a function, for every value, in the optimizer's form of a condition.
 
-    It makes `c IS NOT NULL` of `CAST(c AS SMALLINT) IS NOT NULL`, and `-c IS NULL AND NULL` of `-c > 32767`, which is
-    FALSE in a WHERE: then no value raises an error.
+    The optimizer turns `CAST(c AS SMALLINT) IS NOT NULL` into `c IS NOT NULL`, and `-c > 32767` into
+    `-c IS NULL AND NULL`, which is FALSE in a WHERE: then no value raises an error.
     """
     text = show(node)
     return "(" in text.replace("NOT (", "") and "AND NULL" not in text and "OR NULL" not in text
@@ -152,7 +152,7 @@ def is_evaluated(node: Expr) -> bool:
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rule_rules_out_what_spark_answers(spark: SparkSession, tmp_path: Path, kind: str, ansi: str):
-    """In all zones of the list under `make fuzz`; else in one that the seed chooses."""
+    """In all zones of the list under `make fuzz`; otherwise in one that the seed chooses."""
     rng = random.Random(f"{seed()} {kind} {ansi}")
     forms = [form for form in FORMS if "spark" in form.written and kind in form.types]
     of_moments = kind in ("wall", "date", "instant")

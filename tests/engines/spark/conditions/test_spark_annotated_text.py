@@ -1,4 +1,4 @@
-"""Text that files annotate as ENUM or JSON prunes in Spark as text does, by every index."""
+"""Text that files annotate as ENUM or JSON prunes in Spark as text does, by ranges and by bitmaps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WAYS: dict[str, tuple[list[Write], list[list[Any]]]] = {
     "JSON, logical": ([_annotated(logical, "JSON")], DOCUMENTS),
     "JSON of DuckDB": ([_of_duckdb("JSON")], DOCUMENTS),
 }
-"""How the four files of a table are written, in turn, and what they hold."""
+"""The writers of a table's four files, in turn, and what the files hold."""
 
 OF_WORDS = {"x = 'blue'": 1, "x > 'é'": 0, "x IN ('amber', 'pink')": 2, "x LIKE 'c%'": 1, "x IS NULL": 1}
 OF_DOCUMENTS = {

@@ -1,7 +1,7 @@
-"""The table `tests/spec/catalyst.txt`: what Spark's optimizer makes of a predicate, in the expression form.
+"""The table `tests/spec/catalyst.txt`: the expression form of what Spark's optimizer makes of a predicate.
 
-A line `== name=value …` sets the session's settings for what follows. Then come pairs: a predicate
-over the columns below, and behind `=>` what a scan gets, with `?(text: reason)` for a part that is not understood,
+A line `== name=value …` sets the session's settings for the lines that follow. Then come pairs: a predicate over the
+columns below, and after `=>` what a scan gets, with `?(text: reason)` for a part that is not understood,
 or `no filter` where Spark decides by itself. Spark adds `x IS NOT NULL` where a comparison of x follows.
 """
 
@@ -82,7 +82,7 @@ def decoded(spark: SparkSession, view: str, predicate: str, file: Path) -> Expr 
 
 
 def marked(node: Expr) -> Expr:
-    """The expression with the reasons of its opaque parts in their texts."""
+    """The expression with the reasons of its opaque parts added to their texts."""
     match node:
         case Opaque(columns, text, reason):
             return Opaque(columns, f"?({text}: {reason})", reason)
@@ -134,7 +134,7 @@ def test_round_trips_are_few(
         ),
         "LIKE with a wildcard in it": ("s LIKE 'a_b'", 8),
     }
-    decode(condition(spark.sql(f"SELECT 1 FROM {t} WHERE i32 = 1")), state, schema)  # what is asked once
+    decode(condition(spark.sql(f"SELECT 1 FROM {t} WHERE i32 = 1")), state, schema)  # requests made once
     figures: list[str] = []
     for name, (predicate, most) in predicates.items():
         left = condition(spark.sql(f"SELECT 1 FROM {t} WHERE {predicate}"))
@@ -201,7 +201,7 @@ def test_deep_nesting_is_opaque_below_a_level(spark: SparkSession, t: str, file:
 
 
 def test_nested_cases_do_not_multiply(spark: SparkSession, t: str, file: Path) -> None:
-    """`toJSON` repeats the branches of a CASE: 20 within one another would be a million times the text."""
+    """`toJSON` repeats the branches of a CASE: 20 nested ones would be a million times the text."""
     text = "d"
     for k in range(24):
         text = f"CASE WHEN i64 = {k} THEN {k}.5 WHEN f = {k} THEN {text} ELSE i32 + {k} END"
@@ -291,7 +291,7 @@ def test_whatever_goes_wrong_is_an_opaque_predicate(spark: SparkSession) -> None
 def test_char_is_read_through_padding(
     spark: SparkSession, tmp_path: Path, predicate: str, found: set[str], kept: int
 ) -> None:
-    """A CHAR column is padded where it is read, so that 'ab' as stored equals 'ab   ': its bounds decide nothing."""
+    """A CHAR column is padded on read, so that 'ab' as stored equals 'ab   ': its bounds prove nothing."""
     stored = ("ab", "ab   ", "zz")
     folder = write_files(tmp_path / "t", *(pa.table({"c": [text], "v": [text]}) for text in stored))
     spark.sql(f"CREATE TABLE chars (c CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{folder}'")

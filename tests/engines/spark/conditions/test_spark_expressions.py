@@ -1,4 +1,4 @@
-"""Scans of Spark that an index over an expression prunes, after what Catalyst makes of the condition."""
+"""Spark's scans, pruned by an index over an expression after Catalyst has rewritten the condition."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ KEPT = {
     "dayofyear(ts) IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)": 12,
     "weekofyear(ts) > 3": 3,
     "date_format(d, 'dd') = '05'": 1,
-    # Of these Catalyst makes ranges of the column, which an index over its date answers.
+    # Catalyst turns these into ranges of the column, which an index over its date answers.
     "CAST(w AS DATE) = DATE'2024-01-05'": 1,
     "w >= TIMESTAMP_NTZ'2024-01-23 00:00:00'": 2,
     "upper(s) IN ('K1A', 'K2A')": 2,
@@ -78,7 +78,7 @@ KEPT = {
 
 
 def write_hours(root: Path) -> Path:
-    """One file for each day of January and hour of the day, with two rows of a few values each."""
+    """File k holds hour k of day k + 1 of January, with two rows of a few values each."""
     root.mkdir()
     for k in range(FILES):
         start = MONDAY + datetime.timedelta(days=k, hours=k)
@@ -97,7 +97,7 @@ def write_hours(root: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def hours(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
-    """The files with the indexes, and nothing about their columns as such."""
+    """The files with the indexes, and no index on a plain column."""
     table = pruner.open_table(write_hours(tmp_path_factory.mktemp("expressions") / "hours"))
     for name, expression, dialect, using in INDEXES:
         table.create_index(name, on=expression, using=using, dialect=dialect, build=False)
@@ -110,7 +110,7 @@ def numbers(frame: DataFrame, where: str) -> list[int]:
 
 
 def answers(plain: DataFrame, conditions: Iterable[str]) -> dict[str, list[int]]:
-    """The numbers of the rows for which each condition is true: columns of one scan, into which nothing is pushed."""
+    """The numbers of the rows for which each condition is true: columns of one scan, without pushdown."""
     asked = list(conditions)
     found = plain.selectExpr("n", *(f"({each}) AS c{k}" for k, each in enumerate(asked))).collect()
     return {each: sorted(row[0] for row in found if row[k + 1]) for k, each in enumerate(asked)}
@@ -127,12 +127,12 @@ def test_scans_are_pruned_in_sparks_spelling(spark: SparkSession, hours: pruner.
 
 
 def test_another_zone_keeps_what_follows_the_clock(spark: SparkSession, hours: pruner.Table) -> None:
-    """S13: hours of an instant are others in New York. Those of a timestamp without a zone, or of a date, are not."""
+    """S13: the hours of an instant differ in New York; those of a timestamp without a zone, or of a date, do not."""
     asked = {
         "date_format(ts, 'HH') = '09'": FILES,
         "dayofweek(ts) = 1": FILES,
         "hour(w) = 9": 1,
-        # Spark formats instants alone: it reads the clock of New York into the other two first.
+        # Spark formats instants alone: it first takes the other two for local times in New York.
         "date_format(w, 'HH') = '09'": FILES,
         "date_format(d, 'dd') = '05'": FILES,
         "upper(s) = 'K1A'": 1,
@@ -148,7 +148,7 @@ def test_another_zone_keeps_what_follows_the_clock(spark: SparkSession, hours: p
 
 
 def test_statements_over_a_pruned_table(spark: SparkSession, hours: pruner.Table) -> None:
-    """Conditions come through joins, aggregates and CTEs, and by the names of the catalog."""
+    """Conditions come through joins, aggregates and CTEs, and by catalog names."""
     statements = {
         "SELECT date_format(ts, 'HH') AS h, count(*) FROM hourly WHERE hour(ts) BETWEEN 12 AND 13 GROUP BY h": 2,
         "WITH c AS (SELECT *, upper(s) AS u FROM hourly) SELECT count(*) FROM c WHERE u IN ('K1A', 'K2A')": 2,
@@ -181,7 +181,7 @@ def test_executors_write_the_same_bytes_as_a_local_build(
 
 
 def segments(table: pruner.Table) -> dict[str, bytes]:
-    """The one segment of each index but for its footer, where the ids of definition and batch stand."""
+    """The one segment of each index except for its footer, which holds the ids of definition and batch."""
     state = MetadataTable(open_store(table.index_uri)).state()
     names = {definition.uuid: definition.name for definition in state.definitions}
     found: dict[str, bytes] = {}
@@ -195,7 +195,7 @@ def segments(table: pruner.Table) -> dict[str, bytes]:
 
 
 def test_hour_of_day_of_a_hudi_table(spark: SparkSession, tmp_path: Path) -> None:
-    """RFC-63: a file for each hour of each day, of which time of day reads two of 24, on every day."""
+    """RFC-63: a file for each hour of each day, of which a time of day reads two of 24, on every day."""
     root, days, noon = tmp_path / "events", 3, "date_format(ts, 'HH') BETWEEN '12' AND '13'"
     with settings(spark, {ZONE: "UTC"}):
         moment = "timestamp_seconds(1704067200 + id * 900) AS ts"
@@ -223,7 +223,7 @@ def test_hour_of_day_of_a_hudi_table(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_writing_in_the_order_of_an_index_leaves_more_files_out(spark: SparkSession, tmp_path: Path) -> None:
-    """RFC-63's appendix: the same rows, written as they come and by the hour of the day."""
+    """RFC-63's appendix: the same rows, written in their original order and by the hour of the day."""
     moment = "timestamp_micros(hash(id) % 100000 * 60000000L + 1704067200000000L) AS ts"
     nine, index = "date_format(ts, 'HH') = '09'", "hour_idx"
     with settings(spark, {ZONE: "UTC"}):

@@ -85,7 +85,7 @@ def days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _compare(spark: SparkSession, folder: Path, predicates: tuple[str, ...]) -> list[tuple[int, int]]:
-    """For each predicate the number of files with a matching row, and of those that its scan was left with.
+    """For each predicate, the number of files with a matching row, and of those left in its scan.
 
     The rows must be those of a scan of all files that computes the predicate as a column.
     """
@@ -119,14 +119,14 @@ def test_everyday_conditions_prune(spark: SparkSession, days: Path, zone: str) -
     ("order", "files"), [("ts DESC LIMIT 4", 2), ("ts DESC LIMIT 3", 1), ("ts LIMIT 5", 3)]
 )
 def test_the_latest_rows_are_in_few_files(spark: SparkSession, days: Path, order: str, files: int) -> None:
-    """NULL comes first where the least come first: the last file has one."""
+    """NULL sorts first where the least come first: the last file has one."""
     found = pruner_spark.sql(spark, f"SELECT * FROM parquet.`{days}` ORDER BY {order}")
     same(found, spark.sql(f"SELECT * FROM parquet.`{days}` ORDER BY {order}"), ordered=True)
     assert files_scanned(found) == [files]
 
 
 def _edges(folder: Path) -> Path:
-    """Old and new values of two kinds of writer, nested as well, and a wall clock and nanoseconds that are no INT96."""
+    """Old and new values, nested as well, in files without Spark's marks, with its version and with its legacy mark."""
     folder.mkdir()
     spark_says = {b"org.apache.spark.version": b"3.5.9"}
     legacy = {**spark_says, b"org.apache.spark.legacyINT96": b""}
@@ -152,7 +152,7 @@ def _edges(folder: Path) -> Path:
 def test_old_values_are_those_of_the_calendar_that_spark_reads_by(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
-    """Files that name no calendar are read by the session's, so their old values drop nothing (trap S17)."""
+    """Files that name no calendar are read in the session's, so their old values drop nothing (trap S17)."""
     root = _edges(tmp_path / "t")
     pruner.open_table(root).create_index("stats", on=["id", "ts", "s.ts"])
     chosen = {
@@ -162,13 +162,13 @@ def test_old_values_are_those_of_the_calendar_that_spark_reads_by(
     with settings(spark, chosen):
         found = _compare(spark, root, EDGES)
     assert all(matching <= kept for matching, kept in found)
-    # New values prune in every file that has some; the two files with old values that are not settled stay.
+    # New values prune in every file that has some; the two files with unsettled old values stay.
     assert found[5] == (2, 4)
 
 
 @pytest.mark.parametrize("converts", ["true", "false"])
 def test_what_other_writers_wrote_proves_nothing(spark: SparkSession, tmp_path: Path, converts: str) -> None:
-    """With `int96TimestampConversion` Spark moves what writers other than parquet-mr wrote by the session's zone."""
+    """With `int96TimestampConversion` Spark shifts values of writers other than parquet-mr by the session's zone."""
     root = _write(tmp_path / "t")
     pruner.open_table(root).create_index("stats", on="*")
     chosen = {
@@ -184,7 +184,7 @@ def test_what_other_writers_wrote_proves_nothing(spark: SparkSession, tmp_path: 
 def test_random_predicates_lose_nothing(
     spark: SparkSession, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Random instants, old ones among them, and the predicates of tests/soundness over them."""
+    """Random instants, including old ones, and the predicates of tests/soundness over them."""
     rng = random.Random(int(pytestconfig.option.hypothesis_seed))
     table = write_table(rng, tmp_path / "t", 16, 1, [kind for kind in KINDS if kind.name == "timestamptz"])
     for file in table.files:
@@ -215,7 +215,7 @@ def test_random_predicates_lose_nothing(
 
 
 def _kept(spark: SparkSession, pinned: pruner.PinnedSnapshot, text: str) -> set[str] | None:
-    """The files that the plan of a predicate of Spark's optimizer keeps; None where that decided it by itself."""
+    """The files that the plan of an optimized predicate keeps; None where the optimizer decided it by itself."""
     left = condition(spark.sql(f"SELECT 1 FROM int96_plain WHERE {text}"))
     if left is None:
         return None

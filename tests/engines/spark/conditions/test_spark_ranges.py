@@ -1,4 +1,4 @@
-"""Spark's optimizer and ranges: what it makes of lists, of short ranges and of windows that follow the clock."""
+"""Spark's optimizer and ranges: its forms of lists, of short ranges, and of windows relative to the current time."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def _kept(frame: DataFrame, plain: DataFrame, condition: str) -> int:
 
 @pytest.mark.parametrize("using", ["bloom_filter", "record_index"])
 def test_a_short_range_is_looked_up_value_by_value(using: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Each file has numbers from all over, so that no bounds tell them apart; 500 to 502 stand in three of twenty."""
+    """Each file has numbers from the whole range, so no bounds tell them apart; 500 to 502 are in three of twenty."""
     root = tmp_path / "t"
     root.mkdir()
     for number in range(20):
         pq.write_table(pa.table({"id": pa.array(range(number, 2000, 20))}), root / f"{number:02}.parquet")
     pruner.open_table(root).create_index("ids", on="id", using=using)
     frame, plain = pruner_spark.read(spark, root), spark.read.parquet(str(root))
-    most = 3 if using == "record_index" else 6  # a Bloom filter may say yes to a value that it does not hold
+    most = 3 if using == "record_index" else 6  # a Bloom filter may match a value that it does not hold
     for condition in SHORT_RANGES:
         assert 3 <= _kept(frame, plain, condition) <= most, condition
 
 
 def test_both_bounds_of_a_window_in_the_past_prune(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark gives `now()` its value before it asks for the files: of 200 days the window is on two at most."""
+    """Spark evaluates `now()` before it requests the files: of 200 days the window is on two at most."""
     root = tmp_path / "t"
     root.mkdir()
     now = datetime.now(UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""Conditions of Spark's on rows, arrays, lists of patterns and regular expressions prune like what they stand for."""
+"""Spark's conditions on rows, arrays, lists of patterns and regular expressions prune like their plain equivalents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANY = ", ".join(f"({number}, 'f{number}')" for number in range(20, 32))
 ALL = 8
 ROW = "struct(id, file_name)"
 SAME = "named_struct('id', {0}, 'file_name', 'f{0}')"
-"""Spark compares rows whose fields have the same names; in a list it takes any."""
+"""Spark compares rows whose fields have the same names; in a list it accepts any."""
 
 CASES: dict[str, int] = {
     # File n of 8 holds ids 10n to 10n+9, and "f" before them as text: "f1" to "f9" are in the first file.

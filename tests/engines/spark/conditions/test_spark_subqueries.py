@@ -1,4 +1,4 @@
-"""What UPDATE and DELETE put in the place of their subqueries chooses the rows that Spark's own subqueries choose."""
+"""The replacements of subqueries in UPDATE and DELETE choose the rows that Spark's own subqueries choose."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CONDITIONS = (
-    # With whether any of its subqueries is answered beforehand.
+    # With whether any of its subqueries is answered in advance.
     ("i IN (SELECT i FROM others) AND i = (SELECT max(i) FROM others)", True),
-    # A statement has one moment, in all of its parts.
+    # A statement has one timestamp, in all of its parts.
     ("current_timestamp() = (SELECT current_timestamp())", True),
     ("now() IN (SELECT now()) AND i IN (SELECT i FROM others)", True),
     ("(SELECT now()) = (SELECT max(localtimestamp()) FROM others) OR (SELECT now()) = (SELECT now())", True),
     ("current_timezone() = (SELECT current_timezone()) AND i = (SELECT max(i) FROM others)", True),
-    # No row asks for what fails.
+    # No row evaluates what fails.
     ("false AND i = (SELECT raise_error('failed') FROM range(1))", False),
     ("i > 100 AND i IN (SELECT CAST(raise_error('failed') AS INT) FROM others)", False),
-    # By ANSI's rules these are errors of Spark's own, which reach Python as such.
+    # By ANSI's rules these are errors of Spark's own, which reach Python unchanged.
     ("false AND i = (SELECT 1 / 0)", False),
     ("i > 100 AND i IN (SELECT CAST(s AS INT) FROM rows)", False),
 )
@@ -51,7 +51,7 @@ def views(spark: SparkSession) -> Iterator[None]:
 def _outcome(make: Any) -> object:
     try:
         return unordered(rows_of(make()))
-    except Exception as error:  # whatever Spark says
+    except Exception as error:  # whatever Spark raises
         return type(error).__name__
 
 

@@ -1,7 +1,7 @@
-"""Columns without a zone in Spark: cast to instants by the session's clock, cut to units, compared with instants.
+"""Columns without a zone in Spark: cast to instants in the session's zone, cut to units, compared with instants.
 
-The cast does not keep the order of values where a clock is put forward: Spark makes a later instant of 02:30, which the
-clock never shows, than of 03:10.
+The cast does not keep the order of values where a clock is put forward: Spark makes 02:30, which the clock never
+shows, a later instant than 03:10.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLOCKS = {
     "Pacific/Apia": (datetime(2011, 12, 30), datetime(2012, 4, 1, 4)),
     "Asia/Tehran": (datetime(2022, 3, 22), datetime(2022, 9, 22)),
 }
-"""Zones, and what their clocks show when they are put forward and back."""
+"""Zones, and the local times when their clocks are put forward and back."""
 UNITS = ("YEAR", "QUARTER", "MONTH", "MM", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 
 
@@ -93,7 +93,7 @@ def test_a_column_without_a_zone_is_compared_by_the_sessions_clock(
 
 
 def test_a_cast_follows_the_zone_in_which_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
-    """A DataFrame keeps the zone that its session had then; the scan runs in another."""
+    """A DataFrame keeps the zone of its session at its creation; the scan runs in another."""
     root = _write(tmp_path / "t", [[datetime(2023, 5, 3, hour)] for hour in range(24)])
     pruner.open_table(root).create_index("stats", on="ts")
     for condition in (
@@ -117,7 +117,7 @@ def _zones(count: int) -> list[str]:
 
 @pytest.mark.parametrize("zone", _zones(2))
 def test_nothing_is_lost_where_clocks_change(zone: str, spark: SparkSession, tmp_path: Path) -> None:
-    """A file for each twenty minutes around the hours that do not exist and those that come twice."""
+    """A file for every twenty minutes around the hours that do not exist and those that occur twice."""
     steps = range(-9, 10)
     moments = [[change + timedelta(minutes=20 * step)] for change in CLOCKS[zone] for step in steps]
     root = _write(tmp_path / "t", [*moments, [datetime(1950, 1, 1)], [datetime(2200, 1, 1)]])
@@ -144,7 +144,7 @@ def test_nothing_is_lost_where_clocks_change(zone: str, spark: SparkSession, tmp
 
 
 def test_bounds_of_a_cast_to_an_instant_hold_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever lies before the first and behind the last that clocks can show at an instant is cast to its own side."""
+    """Local times before the first or after the last that clocks can show at an instant are cast to their own side."""
     out_of_order = 0
     for zone in (*CLOCKS, "UTC", "+05:00"):
         changes = _changes(zone)
@@ -167,7 +167,7 @@ def test_bounds_of_a_cast_to_an_instant_hold_in_spark(spark: SparkSession, tmp_p
 
 
 def _changes(zone: str) -> list[datetime]:
-    """What clocks show at changes from 1975 to 2035, some of them."""
+    """Some of the local times at clock changes from 1975 to 2035."""
     if "/" not in zone:
         return [datetime(2020, 1, 1)]
     rules, found = ZoneInfo(zone), list(CLOCKS[zone])

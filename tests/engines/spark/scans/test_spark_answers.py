@@ -98,11 +98,11 @@ def both(spark: SparkSession, root: Path) -> Iterator[Both]:
             [],
         ),
         ("SELECT count(*) FROM t UNION ALL SELECT max(x) FROM t", []),
-        # The greatest of `f` is NaN, in a file with others; that of `s` was cut.
+        # The maximum of `f` is NaN, in a file with others; that of `s` was truncated.
         ("SELECT max(f), min(f) FROM t", [1]),
         ("SELECT max(s) FROM t", [1]),
         ("SELECT count(*), max(s), count(y) FROM t WHERE x >= 15", [2]),
-        # NULLs are no rows of a column, and make no condition true.
+        # NULLs are not counted as rows of a column, and make no condition true.
         ("SELECT count(y), max(y) FROM t WHERE y >= 30", [1]),
         ("SELECT count(*) FROM t WHERE NOT y > 100", [1]),
         ("SELECT count(*) FROM t WHERE y IS NULL", [1]),
@@ -221,7 +221,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ties_nan_zeros_and_nulls_come_in_the_order_of_spark(
     spark: SparkSession, odd: Path, order: str
 ) -> None:
-    """At every threshold, as an answer of the whole table has them."""
+    """At every threshold, in the order of an answer from the whole table."""
     spark.read.parquet(str(odd)).createOrReplaceTempView("plain_odd")
     wanted = rows_of(spark.sql(f"SELECT * FROM plain_odd ORDER BY {order}"))
     pruner_spark.register(spark, "odd", str(odd))
@@ -260,7 +260,7 @@ def test_a_limit_reads_as_few_files_as_surely_hold_enough(
 
 
 def test_any_rows_are_taken_as_without_us(spark: SparkSession, both: Both) -> None:
-    """Spark reads the first files of such a query until it has the rows: nothing is gained, so nothing is asked."""
+    """Spark reads the first files of such a query until it has the rows: pruning gains nothing, and is not tried."""
     found = spark.sql("SELECT x FROM t LIMIT 3").collect()
     assert len(set(found)) == 3
     scan = pruner_spark.last_plans(spark)[-1]
@@ -272,7 +272,7 @@ def test_any_rows_are_taken_as_without_us(spark: SparkSession, both: Both) -> No
 
 @pytest.fixture(scope="module")
 def dimension(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A small table: keys of three files of the other, one of them twice, and none."""
+    """A small table: keys that three files of the other hold, one of them twice, and keys that none holds."""
     place = tmp_path_factory.mktemp("dimension")
     rows = {
         "k": pa.array([3, 14, 14, None, 57, 1000], pa.int32()),
@@ -390,7 +390,7 @@ def test_the_catalog_s_own_names_are_answered(spark: SparkSession, root: Path) -
         found = pruner_spark.sql(spark, "SELECT count(*), max(x) FROM answers.days WHERE day > '2024-01-01'")
         assert rows_of(found) == [(40, 59)]
         assert files_scanned(found) == []
-        # Values of partitions are the catalog's, wherever they lie.
+        # Partition values are the catalog's, wherever the partitions are stored.
         spark.sql("ALTER TABLE answers.days DROP PARTITION (day='2024-01-01', half=0)")
         spark.sql(
             "ALTER TABLE answers.days ADD PARTITION (day='2024-01-09', half=3) "
@@ -401,7 +401,7 @@ def test_the_catalog_s_own_names_are_answered(spark: SparkSession, root: Path) -
             "SELECT max(day) FROM answers.days",
         ):
             assert rows_of(pruner_spark.sql(spark, query)) == rows_of(spark.sql(query))
-        # A place that two partitions share has its rows twice.
+        # A path that two partitions share yields its rows twice.
         spark.sql(
             "ALTER TABLE answers.days ADD PARTITION (day='2024-01-10', half=3) "
             f"LOCATION '{root}/day=2024-01-01/half=0'"
@@ -416,7 +416,7 @@ def test_the_catalog_s_own_names_are_answered(spark: SparkSession, root: Path) -
 
 
 def test_answers_are_about_the_files_that_spark_lists(spark: SparkSession, tmp_path: Path) -> None:
-    """A frame lists its files when it is made: later files are not counted, nor is one that is gone."""
+    """A frame lists its files when it is made: later files are not counted."""
     for name in "abc":
         pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / f"{name}.parquet")
         os.utime(tmp_path / f"{name}.parquet", (1_600_000_000, 1_600_000_000))
@@ -454,7 +454,7 @@ def test_parts_of_one_query_do_not_stand_for_each_other(both: Both) -> None:
 
 
 def test_scans_that_keys_leave_different_files_of_are_not_run_once(spark: SparkSession, both: Both) -> None:
-    """The exchanges below a sort-merge join are equal but for the files that keys have left."""
+    """The exchanges below a sort-merge join are equal except for the files that keys have left."""
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         assert both.read(
             "SELECT x FROM t JOIN VALUES (3) AS v(k) ON x = k UNION ALL "
@@ -492,7 +492,7 @@ def test_nothing_is_answered_where_pruning_is_off(
 
 
 def test_a_column_with_a_default_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark fills the default in where a file lacks the column, which no index knows."""
+    """Spark fills in the default, which no index knows, where a file lacks the column."""
     spark.sql(f"CREATE TABLE with_default (x INT) USING parquet LOCATION '{tmp_path}/t'")
     try:
         spark.sql("INSERT INTO with_default VALUES (1), (2)")

@@ -27,7 +27,7 @@ GROUPS, EACH = 6, 10
 WHOLE = -1
 
 CASES = (
-    # What changes, and how many file groups the target's scan keeps of six.
+    # The change, and how many of six file groups the target's scan keeps.
     (
         "UPDATE {t} SET seats = 91 WHERE id IN (SELECT v FROM VALUES (3), (14), (3), (NULL), (900) AS s (v))",
         2,
@@ -38,12 +38,12 @@ CASES = (
     ("DELETE FROM {t} WHERE id IN (SELECT v FROM VALUES (1) AS s (v) WHERE v > 5)", 0),
     ("UPDATE {t} SET seats = 94 WHERE id = (SELECT v FROM VALUES (1) AS s (v) WHERE v > 5)", 0),
     ("DELETE FROM {t} WHERE id IN (SELECT CAST(v AS STRING) FROM VALUES (47) AS s (v))", 1),
-    # Not demanded of every row: read as before.
-    # No row can be in the result of this: Spark does not scan the table.
+    # Not required of every row: read as before.
+    # No row can be in the result of this one: Spark does not scan the table.
     ("DELETE FROM {t} WHERE id NOT IN (SELECT v FROM VALUES (1), (NULL) AS s (v))", 0),
     ("DELETE FROM {t} WHERE id NOT IN (SELECT id FROM {t} WHERE id <> 33)", WHOLE),
     ("UPDATE {t} SET seats = 95 WHERE id IN (SELECT v FROM VALUES (5) AS s (v)) OR seats = 93", WHOLE),
-    # Not known for the table as a whole: the small side of the join that Spark makes of it tells the keys.
+    # Not known for the table as a whole: the small side of Spark's join for it supplies the keys.
     (
         "UPDATE {t} SET seats = 96 WHERE EXISTS (SELECT 1 FROM VALUES (41) AS s (v) WHERE v = id)",
         1,
@@ -57,7 +57,7 @@ CASES = (
 
 
 def _write(spark: SparkSession, path: Path, kind: TableType) -> Path:
-    """A Hudi table of some file groups, each with a range of keys of its own."""
+    """A Hudi table of some file groups, each with its own range of keys."""
     options = HudiWriter(spark, path, 9, kind, partition_by="").all_options("bulk_insert")
     rows = trips(spark, range(GROUPS * EACH)).repartitionByRange(GROUPS, "id")
     unsorted = {"hoodie.bulkinsert.sort.mode": "NONE", "hoodie.bulkinsert.shuffle.parallelism": str(GROUPS)}
@@ -80,7 +80,7 @@ def test_the_same_rows_change_and_fewer_groups_are_read(
     for name, place in (("plain_changed", plain), ("changed", path)):
         spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{place.as_uri()}'")
     try:
-        # A merge-on-read table has the same path, with log files in the place of new base files.
+        # A merge-on-read table takes the same path, with log files instead of new base files.
         for sql, kept in CASES if kind == "COPY_ON_WRITE" else CASES[:3]:
             spark.sql(sql.format(t="plain_changed"))
             before = pruner_spark.last_plans(spark)
@@ -88,7 +88,7 @@ def test_the_same_rows_change_and_fewer_groups_are_read(
             scans = new_scans(spark, before)
             assert _rows(spark, path) == _rows(spark, plain), sql
             assert {scan.reason for scan in scans} <= {None}, sql
-            # Where the table is in the subquery, too, the target's scan comes last.
+            # Where the table is in the subquery too, the target's scan comes last.
             wanted = len(table.snapshot().slices) if kept == WHOLE else kept
             assert (scans[-1].kept if scans else 0) == wanted, sql
             table.refresh()
@@ -113,7 +113,7 @@ def test_what_a_subquery_cannot_say_is_left_to_spark(
             pruner_spark.sql(
                 spark, "DELETE FROM changed WHERE id = (SELECT raise_error('divided') FROM range(1))"
             )
-        # What Spark makes a join of is pruned by the keys of its small side, unless they are no plain column's.
+        # What Spark turns into a join is pruned by the keys of its small side, unless they are not a plain column's.
         for number, name, key, kept in (
             (71, "MOST_BYTES", "CAST(v AS STRING)", GROUPS),
             (72, "MOST_LISTED", "CAST(v AS STRING)", GROUPS),

@@ -1,4 +1,4 @@
-"""`connect_read`: a list of files by the public interface, from a predicate in text."""
+"""`connect_read`: a list of files through the public interface, from a predicate as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark over tables of other formats, which stay as they are, and over the files that it lists itself."""
+"""Spark over tables of other formats, which it reads unpruned, and over the files that it lists itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def opened_anew() -> Iterator[None]:
-    """As in a new process, nothing is open."""
+    """Start with no table open, as in a new process."""
     pruner_spark.tables._tables.clear()
     yield
     pruner_spark.tables._tables.clear()
@@ -151,13 +151,14 @@ FILES_OF_HADOOP = {
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Options of a reader that follows links to folders, as users' Spark does; that of the tests' session lists their
-parents without end.
+"""Options of a reader that follows links to folders, as users' Spark does.
+
+The reader of the tests' session lists their parents without end.
 """
 
 
 def test_spark_loses_no_file_that_it_lists(spark: SparkSession, tmp_path: Path) -> None:
-    """What is none of the table's files to pruner stays in the scan: here one in a folder named as an index's."""
+    """Files that pruner does not count as the table's stay in the scan: here one in a folder named like an index's."""
     root = tmp_path / "t"
     for number, name in enumerate(FILES):
         write_file(root / name, id=[number])

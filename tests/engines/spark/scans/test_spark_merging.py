@@ -59,7 +59,7 @@ def _merged(spark: SparkSession, path: Path, run: Any, statements: list[str]) ->
 
 
 def _groups_with_keys(spark: SparkSession, path: Path) -> int:
-    """Count the file groups with a key of the source. Hudi puts an inserted one into a group of its choice."""
+    """Count the file groups with a key of the source. Hudi puts an inserted key into a group of its choice."""
     rows = spark_snapshot(spark, path).where("id IN (3, 14, 900)")
     return len({name.split("_")[0] for (name,) in rows.select("_hoodie_file_name").collect()})
 
@@ -117,7 +117,7 @@ def test_merge_into_says_why_it_reads_its_target_whole(
 
 @pytest.fixture(scope="module")
 def flat(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree of Parquet files with a record index, and another file that it does not cover."""
+    """A tree of Parquet files with a record index."""
     root = tmp_path_factory.mktemp("merging") / "t"
     for number in range(GROUPS):
         _rows(spark, range(number, 100 * GROUPS, GROUPS)).write.mode("append").parquet(str(root))
@@ -153,7 +153,7 @@ def test_rows_with_keys_are_there(
 
 
 def test_what_keys_leave_out_is_left_out_nowhere_else(spark: SparkSession, flat: Path) -> None:
-    """Spark takes scans of one place for one scan: it would reuse an exchange, or rows that were cached."""
+    """Spark takes scans of one path for one scan: it would reuse an exchange, or cached rows."""
     keys = spark.createDataFrame([(7,)], "id BIGINT")
     some, whole = pruner_spark.read_with_keys(spark, flat, keys), pruner_spark.read(spark, flat)
     other = pruner_spark.read_with_keys(spark, flat, spark.createDataFrame([(8,)], "id BIGINT"))

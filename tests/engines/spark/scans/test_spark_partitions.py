@@ -1,4 +1,4 @@
-"""Dynamic partition pruning beside the planner's: what each drops is told apart, as the executed plan has it."""
+"""Dynamic partition pruning beside the planner's: what each drops is reported separately, as in the executed plan."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def trips_table(
 
 
 HINTED = "/*+ BROADCAST(c) */"
-"""With it the rows of the small side are not fetched for the plan: what joins with it is known when it runs."""
+"""With it, the rows of the small side are not fetched for the plan: what joins with it is known at run time."""
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -73,7 +73,7 @@ HINTED = "/*+ BROADCAST(c) */"
 def test_what_a_join_drops_is_counted_apart(
     spark: SparkSession, trips_table: Path, adaptive: str, hint: str, cases: tuple[tuple[str, int, int], ...]
 ) -> None:
-    """Paris has two of six files. What the plan keeps is left to the scan; what it reads of that is Spark's metric."""
+    """Paris has two of six files. The scan gets the files that the plan keeps; how many it reads is Spark's metric."""
     pruner_spark.register(spark, "pruned_trips", trips_table)
     hudi = (trips_table / ".hoodie").is_dir()
     plain = spark_snapshot(spark, trips_table) if hudi else spark.read.parquet(str(trips_table))
@@ -90,7 +90,7 @@ def test_what_a_join_drops_is_counted_apart(
         (scan,) = new_scans(spark, before)
         assert (scan.kept, scan.total, scan.reason) == (kept, 6, None)
         assert (scan.files_left, scan.files_read) == (kept, read)
-        # The rows that were fetched stand in the plan, and their file is not scanned again.
+        # The fetched rows are part of the plan, and their file is not scanned again.
         assert set(files_scanned(frame)) == ({DIMENSION_FILES, read} if hint else {read})
 
 
@@ -108,7 +108,7 @@ def test_without_such_a_join_all_that_is_left_is_read(spark: SparkSession, trips
 
 
 def test_joins_are_planned_by_the_size_of_the_table(spark: SparkSession, trips_table: Path) -> None:
-    """Hudi's index says 0 bytes until it has listed its files: every table of Hudi's was broadcast to a join."""
+    """Hudi's index reports 0 bytes until it has listed its files: every Hudi table was broadcast to a join."""
     frame: Any = pruner_spark.read(spark, trips_table)
     location = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
     files = [Path(str(slice_.base_file)) for slice_ in pruner.open_table(trips_table).snapshot().slices]
@@ -118,8 +118,8 @@ def test_joins_are_planned_by_the_size_of_the_table(spark: SparkSession, trips_t
 def test_joins_are_planned_by_the_partitions_that_are_left(spark: SparkSession, trips_table: Path) -> None:
     """The same sizes and the same kind of join as without pruner: Spark's and Hudi's rules look for their own index.
 
-    Their rules knew no index of ours: a table of the catalog whose partitions are listed lazily counted 8 EiB, and
-    a partition of Hudi's as much as the table, so that a broadcast join became a sort-merge join.
+    Their rules did not know pruner's index: a catalog table whose partitions are listed lazily counted as 8 EiB, and a
+    partition of Hudi's as the whole table, so that a broadcast join became a sort-merge join.
     """
     hudi = (trips_table / ".hoodie").is_dir()
     columns = (
@@ -139,7 +139,7 @@ def test_joins_are_planned_by_the_partitions_that_are_left(spark: SparkSession, 
 
 
 def _compare_joins(spark: SparkSession) -> None:
-    """Compare the plans of a join that broadcasts one partition, where the whole table were too large."""
+    """Compare the plans of a join that broadcasts one partition, where the whole table would be too large."""
     query = "SELECT t.id FROM known_trips t JOIN range(100000) u ON t.id = u.id WHERE t.city = 'paris' AND t.id < 12"
     partition = _size(spark.sql("SELECT id FROM known_trips WHERE city = 'paris'"))
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": str(partition)}):
@@ -163,7 +163,7 @@ def _shape(frame: Any) -> list[str]:
 
 
 def test_what_the_page_of_a_query_shows(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's store of queries, which its UI and REST interface show: the index by name, and the files read."""
+    """Spark's query store, which its UI and REST interface show: the index by name, and the files read."""
     for number in range(3):
         (tmp_path / "t").mkdir(exist_ok=True)
         pq.write_table(pa.table({"id": [number]}), tmp_path / "t" / f"{number}.parquet")

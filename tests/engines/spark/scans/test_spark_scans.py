@@ -1,4 +1,4 @@
-"""Scans of `pruner_spark` as such: what goes wrong in planning, round trips, other readings."""
+"""Scans of `pruner_spark` as such: planning failures, round trips, other ways of reading."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_startswith_prunes_as_like_does(spark: SparkSession, numbers: Path) -> N
 
 
 def test_spark_s_v2_file_source_is_named(spark: SparkSession, numbers: Path) -> None:
-    """Its scans list files by themselves: they run as they are, and `last_plans` says why."""
+    """Its scans list files themselves: they run unpruned, and `last_plans` says why."""
     with settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
         before = pruner_spark.last_plans(spark)
         assert ids_of(pruner_spark.read(spark, numbers), "id = 5") == [5]
@@ -142,7 +142,7 @@ def test_a_planner_that_takes_too_long_is_not_waited_for(
     frame = pruner_spark.read(spark, numbers, planning_seconds=0.3).where("id = 5").select("id")
     assert rows_of(frame) == [(5,)]
     assert files_scanned(frame) == [8]
-    time.sleep(2.5)  # the late plan must change nothing and say nothing
+    time.sleep(2.5)  # the late plan must change nothing and report nothing
     assert [scan.reason for scan in new_scans(spark, before)] == [TIME_OUT]
 
 
@@ -173,7 +173,7 @@ def test_pruning_can_be_switched_off(
 
 
 def test_files_that_came_after_the_frame_or_the_index(spark: SparkSession, numbers: Path) -> None:
-    """A later file is read by frames that list it; one that was rewritten in place is not taken for the old one."""
+    """A later file is read by frames that list it; a file that was rewritten in place is not taken for the old one."""
     old = pruner_spark.read(spark, numbers)
     assert ids_of(old, "id = 999") == []
     pq.write_table(
@@ -225,7 +225,7 @@ def test_a_column_named_like_one_of_the_file(spark: SparkSession, numbers: Path)
 
 
 def test_columns_that_spark_reads_differently_prove_nothing(spark: SparkSession, numbers: Path) -> None:
-    """Read below one another without partitions, `half` is a column that no file has: NULL in every row."""
+    """Read recursively without partitions, `half` is a column that no file has: NULL in every row."""
     frame = spark.read.schema("id INT, half INT").option("recursiveFileLookup", "true").parquet(str(numbers))
     pruned = pruner_spark.prune(frame)
     for where in ("half IS NULL", "half IS NULL AND id < 10", "NOT (half = 1) AND id < 20", "id = 12"):
@@ -284,7 +284,7 @@ def test_options_of_the_reader_hold_as_without_pruner(spark: SparkSession, numbe
 
 @contextmanager
 def _counted(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
-    """Commands to the Java machine, but not those that let go of objects, which Python's collector sends."""
+    """Commands to the JVM, except those that release objects, which Python's collector sends."""
     sent: list[str] = []
     send = GatewayClient.send_command
 
@@ -322,7 +322,7 @@ def test_round_trips_do_not_depend_on_the_number_of_files(
 
 
 def test_scans_are_in_the_order_in_which_they_began() -> None:
-    """Java does not wait until a scan without a plan is known: it may become known after those that came later."""
+    """Java does not wait until a scan without a plan is known: it may become known after later ones."""
     log = ScanLog()
     for number in (1, None, 4, 5, 2, 3, 6):
         log.add("session", Scan("t", None, number=number))

@@ -1,4 +1,4 @@
-"""Scans of `pruner_spark` in several threads, in several sessions, and in a session made anew."""
+"""Scans of `pruner_spark` in several threads, in several sessions, and in a restarted session."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ print("done")
 
 
 def test_a_session_stopped_and_made_anew_and_the_callback_server(numbers: Path, tmp_path: Path) -> None:
-    """In a process of its own: stopping the session of all tests would end them."""
+    """In a separate process: stopping the session of all tests would end them."""
     command = [sys.executable, "-c", RESTARTED, str(numbers), str(tmp_path / "scratch")]
     root = Path(__file__).parents[4]
     environment = {**os.environ, "PYTHONPATH": str(root)}

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 FILES = 6
 MOST_ROWS = 16_384
-"""Rows of a small side, see java/SmallSides.java."""
+"""The most rows of a small side, see java/SmallSides.java."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Small sides: a file, rows that are here (from pandas), and too many of these."""
+    """Small sides: a file, in-memory rows (from pandas), and too many of these."""
     place = tmp_path_factory.mktemp("dimension")
     keys = [3, 14, 14, None, 57, 1000]
     rows = {"k": pa.array(keys, pa.int32()), "long": pa.array(keys, pa.int64()), "name": list("abcdef")}
@@ -107,7 +107,7 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, root: Path, views:
         ),
         ("SELECT x FROM t JOIN (VALUES (3, 4), (14, 14)) AS v(k, m) ON big = k AND f = m", 2),
         ("SELECT x FROM t JOIN (VALUES (3), (33)) AS v(k) ON big = k JOIN (VALUES (3S)) AS w(m) ON x = m", 1),
-        # No row has a key beyond the column's type.
+        # No row has a key outside the range of the column's type.
         ("SELECT x FROM t JOIN (VALUES (3L), (14L), (4294967299L)) AS v(k) ON x = k", 2),
         ("SELECT x FROM t JOIN (VALUES (4294967299L), (-2147483649L)) AS v(k) ON x = k", 0),
         ("SELECT x FROM t JOIN (VALUES (259), (-253), (14)) AS v(k) ON tiny = k", 1),
@@ -120,7 +120,7 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, root: Path, views:
         ("SELECT x FROM t JOIN (VALUES (3.0), (14.5), (12345678901234567890.0)) AS v(k) ON x = k", 1),
         ("SELECT x FROM t JOIN (VALUES (3.5), (0.0)) AS v(k) ON half = k", 1),
         ("SELECT x FROM t JOIN (VALUES (DATE '1970-01-04')) AS v(k) ON d = k", 1),
-        # Rows that stand in the query, whatever says which.
+        # Rows that are in the query itself, however they are given.
         ("SELECT x FROM t JOIN range(13, 60, 44) ON big = id", 2),
         ("SELECT x FROM t JOIN range(20, 0, -9) ON x = id", 3),
         ("SELECT x FROM t WHERE x IN (SELECT id FROM range(100) WHERE id % 50 = 7)", 2),
@@ -135,7 +135,7 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, root: Path, views:
         ("SELECT x FROM t JOIN (SELECT DISTINCT k FROM (VALUES (3), (3)) AS v(k)) ON big = k", 1),
         ("SELECT x FROM t JOIN few ON big = k", 1),
         ("SELECT x FROM t WHERE x > (SELECT max(id) FROM range(42))", 2),
-        # Of many keys for each file the ranges between their widest gaps are asked about.
+        # With many keys for each file, the ranges between their widest gaps are tested.
         ("SELECT x FROM t JOIN range(-100, 5) AS r ON x = id", 1),
         ("SELECT x FROM t JOIN range(-1019, 5) AS r ON x = id", 1),
         (
@@ -150,7 +150,7 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, root: Path, views:
             "SELECT x FROM t JOIN (SELECT date_from_unix_date(CAST(id AS INT)) AS k FROM range(54, 200)) ON d = k",
             1,
         ),
-        # None at all.
+        # No keys at all.
         ("SELECT x FROM t JOIN (SELECT k FROM (VALUES (3)) AS v(k) WHERE k > 5) ON big = k", 0),
         ("SELECT x FROM t JOIN (VALUES (CAST(NULL AS INT))) AS v(k) ON big = k", 0),
         ("SELECT x FROM t JOIN (SELECT id FROM range(3) WHERE id > 5) ON big = id", 0),
@@ -208,7 +208,7 @@ def test_the_side_that_an_outer_join_does_not_keep_is_pruned(both: Both, query: 
         "SELECT x FROM t JOIN (VALUES (3), (14)) AS v(k) ON big = k OR x = 22",
         "SELECT x FROM t JOIN (VALUES (3), (14)) AS v(k) ON big + 1 = k",
         "SELECT x FROM t JOIN (VALUES (3), (14)) AS v(k) ON NOT (big = k)",
-        # Casts that make another value of some, or that may fail.
+        # Casts that change some values, or that may fail.
         "SELECT x FROM t JOIN (VALUES (259), (14)) AS v(k) ON tiny = try_cast(k AS TINYINT)",
         "SELECT x FROM t JOIN (VALUES (3), (14)) AS v(k) ON CAST(big AS INT) = k",
         "SELECT x FROM t JOIN (VALUES (3.0BD), (14.2BD)) AS v(k) ON x = CAST(k AS INT)",
@@ -220,9 +220,9 @@ def test_the_side_that_an_outer_join_does_not_keep_is_pruned(both: Both, query: 
         "SELECT x FROM t JOIN (VALUES (3.0D), (14.0D)) AS v(k) ON big = k",
         "SELECT x FROM t JOIN (VALUES (TIMESTAMP '1970-01-04')) AS v(k) ON d = k",
         "SELECT x FROM t JOIN (VALUES ('1970-01-04')) AS v(k) ON d = k",
-        # More digits than the column's type has, which files may have all the same.
+        # More digits than the column's type allows, which files may have all the same.
         "SELECT x FROM t JOIN (VALUES (123456.5), (3.0)) AS v(k) ON half = k",
-        # Not small, not here, or not the same each time.
+        # Not small, not in memory, or not the same each time.
         "SELECT x FROM t JOIN many ON big = k",
         "SELECT x FROM t JOIN most ON big = k",
         "SELECT x FROM t JOIN of_python ON big = k",
@@ -235,12 +235,12 @@ def test_the_side_that_an_outer_join_does_not_keep_is_pruned(both: Both, query: 
     ],
 )
 def test_what_keys_do_not_prove_is_read(both: Both, query: str) -> None:
-    # Where Spark finds that nothing can come of a join, its last plan has no scan.
+    # Where Spark finds that a join yields no row, its last plan has no scan.
     assert max(both.read(query), default=FILES) == FILES
 
 
 def test_keys_that_cannot_be_made_fail_as_in_spark(spark: SparkSession, both: Both) -> None:
-    """Or are others than they look like, where casts wrap around."""
+    """Or differ from what they look like, where casts wrap around."""
     ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
     for query in (
         "SELECT x FROM {} JOIN (VALUES (259), (14)) AS v(k) ON tiny = CAST(k AS TINYINT)",
@@ -251,7 +251,7 @@ def test_keys_that_cannot_be_made_fail_as_in_spark(spark: SparkSession, both: Bo
         for name in ("t", "plain_t"):
             try:
                 outcomes.append(unordered(rows_of(spark.sql(query.format(name)))))
-            except Exception as error:  # whatever Spark says
+            except Exception as error:  # whatever Spark raises
                 outcomes.append(type(error).__name__)
         assert outcomes[0] == outcomes[1], query
         assert isinstance(outcomes[1], str) == ansi, query

@@ -1,4 +1,4 @@
-"""`pruner_spark.sql` follows what changes between two statements: the catalog, the files, indexes and settings."""
+"""`pruner_spark.sql` follows changes between two statements: of the catalog, the files, indexes and settings."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ QUERY = "SELECT id, file_name, half FROM follows.t WHERE id IN (5, 42) ORDER BY 
 
 @dataclass(frozen=True)
 class Asked:
-    """Asks the same statement plain and pruned."""
+    """Run the same statement plain and pruned."""
 
     spark: SparkSession
     folder: Path
 
     def ask(self, query: str = QUERY) -> tuple[Rows, list[tuple[int | None, int | None]]]:
-        """The rows, which are those without pruner, and what each scan kept of how many."""
+        """The rows, which must be those without pruner, and the kept and total files of each scan."""
         with everything_read(self.spark):
             expected = rows_of(self.spark.sql(query))
         before = pruner_spark.last_plans(self.spark)
@@ -53,7 +53,7 @@ class Asked:
         return expected, [(scan.kept, scan.total) for scan in scans]
 
     def create(self, root: Path, *, name: str = "follows.t") -> None:
-        """A partitioned table of the catalog over a folder."""
+        """A partitioned catalog table over a folder."""
         self.spark.sql(
             f"CREATE TABLE {name} ({COLUMNS}) USING parquet PARTITIONED BY (half) LOCATION '{root.as_uri()}'"
         )
@@ -157,7 +157,7 @@ def test_an_index_that_comes_and_goes(asked: Asked) -> None:
     assert asked.ask()[1] == [(2, 8)]
     pruner_spark.sql(asked.spark, "DROP INDEX i ON follows.t")
     assert asked.ask()[1] == []
-    # As another process does it.
+    # As by another process.
     other = pruner.open_table(root)
     other.create_index("i", on="id")
     assert asked.ask()[1] == [(2, 8)]
@@ -216,7 +216,7 @@ def test_settings_of_the_session_are_those_of_each_statement(asked: Asked) -> No
 
 
 def test_a_statement_is_read_by_the_settings_of_its_own_session(asked: Asked) -> None:
-    """Another session may be the one that was used last, and Spark's parser goes by the active one."""
+    """Another session may have been used last, and Spark's parser follows the active one."""
     asked.create(indexed_numbers(asked.folder / "first"))
     other = asked.spark.newSession()
     for key in ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers"):
@@ -255,7 +255,7 @@ def test_columns_that_are_added_are_known(asked: Asked) -> None:
     asked.create(indexed_numbers(asked.folder / "first"))
     assert asked.ask()[1] == [(2, 8)]
     asked.spark.sql("ALTER TABLE follows.t ADD COLUMNS (extra INT DEFAULT 7)")
-    # Spark fills it in where files lack it: nothing is known of such files.
+    # Spark fills the default in where files lack the column: nothing is known of such files.
     assert asked.ask("SELECT id FROM follows.t WHERE extra = 7 AND id < 15")[1] == [(2, 8)]
     assert asked.ask("SELECT id FROM follows.t WHERE extra = 8")[1] == [(8, 8)]
 

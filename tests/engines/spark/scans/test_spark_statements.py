@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 EVERY_CASE = ("parquet",)
 """Variants on which every statement runs; the others run one of each category."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""As users have it. Other tests of Spark interpret their statements (`INTERPRETED` in tools/spark_sessions.py)."""
+"""As users run it. Other Spark tests interpret their statements (`INTERPRETED` in tools/spark_sessions.py)."""
 
 
 @pytest.fixture(scope="module", params=["parquet", "cow_v6", "cow_v9", "mor_v6", "mor_v9"])
@@ -81,7 +81,7 @@ def test_statements_read_the_same_rows_from_the_files_that_are_kept(
         if kept != wanted:
             problems.append(f"{case.name}: {kept}, not {wanted} {[scan.fallbacks for scan in scans]}")
         problems.extend(f"{case.name}: {scan.reason}" for scan in scans if scan.reason)
-        # Spark prunes by partitions itself, and by those a join leaves; then it reads even less than is kept.
+        # Spark itself prunes by partitions, and by those that a join leaves; then it reads fewer files than are kept.
         if sum(files_scanned(frame)) > sum(scan.kept or 0 for scan in scans):
             problems.append(f"{case.name}: {files_scanned(frame)} files were read")
     assert not problems, "\n".join(problems)

@@ -1,4 +1,4 @@
-"""Joins with small sides, first rows and aggregates over Delta and Iceberg in Spark: the same rows of fewer files."""
+"""Joins with small sides, first rows and aggregates over Delta and Iceberg in Spark: the same rows from fewer files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROW = (
     "CAST(id AS DOUBLE) / 2, date_add(DATE '2020-01-01', CAST(id AS INT)), timestamp_seconds(id * 3600), "
     "CAST(id AS DECIMAL(9, 1)) / 2, CAST(id * 7 % 60 AS INT), CAST(id DIV 30 AS INT)"
 )
-"""Six files of ten rows, the numbers 0 to 59; in the fourth, each second one is NULL."""
+"""Six files of ten rows, the numbers 0 to 59; in the fourth, every second one is NULL."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A table `t` with some deleted rows, one `other` of the same rows by partitions, and `dim` of few, in one format.
+    """In one format: a table `t` with some deleted rows, `other` with the same rows in partitions, and a small `dim`.
 
     `dim` has no index.
     """
@@ -43,7 +43,7 @@ class Kept:
     files: Callable[[DataFrame], list[int]]
 
     def read(self, query: str) -> list[int]:
-        """Compare a query with plain Spark; returns how many files each of its scans has read."""
+        """Compare a query with plain Spark; return how many files each of its scans has read."""
         text = query.format(**self.names)
         wanted, found = self.spark.sql(text), pruner_spark.sql(self.spark, text)
         same(found, wanted, ordered="ORDER BY" in query)
@@ -65,7 +65,7 @@ def _dimension(spark: SparkSession, name: str, using: str) -> None:
 
 
 def _place(kept: Kept, name: str) -> str:
-    """Where a table lies."""
+    """A table's location."""
     if kept.format == "delta":
         return name.split("`")[1]
     warehouse = kept.spark.conf.get("spark.sql.catalog.ice.warehouse")
@@ -108,7 +108,7 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
 
 
 def test_six_files_and_deleted_rows(kept: Kept) -> None:
-    """What the other tests go by: plain Spark reads all six files for a key, and 57 rows are left of 60."""
+    """What the other tests rely on: plain Spark reads all six files for a key, and 57 rows of 60 are left."""
     frame = kept.spark.sql("SELECT x FROM {t} WHERE i % 7 = 3".format(**kept.names))
     frame.collect()
     assert kept.files(frame) == [6]
@@ -132,9 +132,9 @@ def test_six_files_and_deleted_rows(kept: Kept) -> None:
         ("SELECT x FROM {t} WHERE x IN (SELECT long FROM {dim} WHERE name < 'c')", [2]),
         ("SELECT x, name FROM {t} JOIN {dim} ON half = k JOIN (VALUES (28)) AS w(m) ON x = m", [1]),
         ("SELECT x FROM {t} WHERE x > (SELECT max(k) - 950 FROM {dim})", [1]),
-        # Of a deleted row the file is read, and no row comes of it.
+        # The file of a deleted row is read, and yields no row.
         ("SELECT x FROM {t} JOIN (VALUES (22)) AS v(k) ON x = k", [1]),
-        # A side that is small by its filters.
+        # A side made small by its filters.
         ("SELECT t.x FROM {t} AS t JOIN {other} AS o ON t.x = o.x AND o.i = 14", None),
     ],
 )
@@ -159,7 +159,7 @@ def test_keys_of_a_small_side_prune(kept: Kept, query: str, files: list[int] | N
         ),
         ("SELECT i FROM {other} JOIN (VALUES (1)) AS v(k) ON part = k WHERE i > 52", 1, 1),
         ("SELECT i FROM {other} WHERE part = (SELECT max(k) - 999 FROM {dim})", 3, 3),
-        # What Spark does not look at again once the files are listed, and the planner does not know.
+        # What Spark does not check again once the files are listed, and the planner does not know.
         (
             "SELECT count(i) FROM {other} WHERE hash(part) = (SELECT hash(CAST(max(k) - 999 AS INT)) FROM {dim})",
             3,
@@ -223,7 +223,7 @@ def test_first_rows_are_in_few_files(kept: Kept, query: str, of_delta: int, of_i
 )
 @pytest.mark.parametrize("broadcast", ["-1", "10485760"])
 def test_parts_of_one_query_do_not_stand_for_each_other(kept: Kept, query: str, broadcast: str) -> None:
-    """Formats take scans for equal by table and version, and Spark reads what is equal once."""
+    """Formats compare scans by table and version, and Spark reads equal ones once."""
     conf = {
         "spark.sql.autoBroadcastJoinThreshold": broadcast,
         "spark.sql.adaptive.enabled": "false" if broadcast == "-1" else "true",
@@ -265,7 +265,7 @@ def test_what_keys_do_not_prove_is_read(kept: Kept, query: str) -> None:
 def test_aggregates_of_delta_are_answered_beside_deleted_rows(
     delta_kept: Kept, query: str, files: list[int]
 ) -> None:
-    """Of files with deleted rows it is known how many are left, and not which."""
+    """For files with deleted rows, it is known how many are left, but not which."""
     assert delta_kept.read(query) == files
 
 

@@ -1,4 +1,4 @@
-"""DuckDB, optimizer off, as the judge of predicates over one column `c`."""
+"""DuckDB, optimizer off, as the oracle for predicates over one column `c`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.expr.outcomes import outcomes
 
 @cache
 def connection() -> duckdb.DuckDBPyConnection:
-    """A connection of this process that evaluates what is written and nothing else."""
+    """A connection of this process that evaluates exactly what is written."""
     opened = duckdb.connect(config={"threads": 1})
     opened.execute("PRAGMA disable_optimizer")
     return opened
@@ -47,10 +47,10 @@ def unscaled(value: int, scale: int) -> Decimal:
 
 
 def answers(predicate: str, column: pa.Array, zone: str = "UTC") -> list[bool | None]:
-    """What DuckDB says of each value.
+    """DuckDB's answer for each value.
 
     Raises:
-        duckdb.Error: DuckDB refuses the predicate, or stumbles over one of the values.
+        duckdb.Error: DuckDB refuses the predicate, or fails on one of the values.
     """
     database = connection()
     database.execute(f"SET TimeZone = '{zone}'")

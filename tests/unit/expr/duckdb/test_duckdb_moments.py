@@ -1,4 +1,4 @@
-"""Date, timestamp and text literals against date and timestamp columns, judged by DuckDB in several zones."""
+"""Date, timestamp and text literals against date and timestamp columns, with DuckDB as the oracle in several zones."""
 
 from __future__ import annotations
 

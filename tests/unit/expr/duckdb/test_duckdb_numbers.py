@@ -1,4 +1,4 @@
-"""Number literals against number columns: what DuckDB answers, the bound predicate must have left possible."""
+"""Number literals against number columns: the bound predicate must leave DuckDB's answer possible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EDGES = sorted(
 
 @st.composite
 def rationals(draw: st.DrawFn) -> Fraction:
-    """Numbers near the edges of types, or small, with few digits behind the point: they often coincide."""
+    """Numbers near the edges of types, or small, with few decimal places: they often coincide."""
     whole = draw(st.sampled_from(EDGES) | st.integers(-30, 30))
     digits = draw(st.sampled_from([0, 0, 0, 1, 2, 6, 12, 25]))
     return whole + Fraction(draw(st.integers(-(10 ** min(digits, 3)), 10 ** min(digits, 3))), 10**digits)
@@ -102,7 +102,7 @@ def literals(draw: st.DrawFn, near: Fraction) -> str:
 
 
 def values_near(number: Fraction, data_type: pa.DataType) -> list[int | float | None]:
-    """The values of a type around a number, with those at the ends of the type."""
+    """The values of a type around a number, and those at the ends of the type."""
     if pa.types.is_floating(data_type):
         width = Width.SINGLE if pa.types.is_float32(data_type) else Width.DOUBLE
         middle = nearest(number, width)

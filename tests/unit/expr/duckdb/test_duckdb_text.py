@@ -1,4 +1,4 @@
-"""Comparisons and LIKE patterns on text, binary and boolean columns, judged by DuckDB."""
+"""Comparisons and LIKE patterns on text, binary and boolean columns, with DuckDB as the oracle."""
 
 from __future__ import annotations
 

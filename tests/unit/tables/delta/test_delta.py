@@ -1,4 +1,4 @@
-"""Delta's log: what belongs to the table, and what is refused rather than read short."""
+"""Delta's log: which files belong to the table, and what is refused rather than read incompletely."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_checkpoint_and_what_came_behind_it(table: DeltaLog, kind: str):
     (path,) = table.append(ids(40, 50))
     table.delete({path: [0], next(iter(table.files)): [5, 6]})
     assert listed(source) == listed(DeltaSource(str(table.root))) == held(table)
-    # A file of the checkpoint that gets another vector, and one that goes.
+    # A file of the checkpoint that gets another vector, and one that is removed.
     table.delete({list(table.files)[1]: [7]})
     table.remove(list(table.files)[2])
     assert listed(source) == listed(DeltaSource(str(table.root))) == held(table)
@@ -431,7 +431,7 @@ def test_time_travel(tmp_path: Path):
 
 
 def test_time_travel_by_the_times_of_commits(tmp_path: Path):
-    """Clocks of the store may go back; a later commit is later all the same."""
+    """The store's clock may go back; a later commit is still later."""
     import os
 
     table = DeltaLog(tmp_path / "t", ID)
@@ -447,7 +447,7 @@ def test_time_travel_by_the_times_of_commits(tmp_path: Path):
 
 
 def test_times_of_commits_that_no_version_can_be_made_of_are_no_matter(tmp_path: Path):
-    """A clean-up may leave commits from before the oldest checkpoint; Spark, too, begins behind them."""
+    """A clean-up may leave commits from before the oldest checkpoint; Spark, too, begins after them."""
     table = DeltaLog(tmp_path / "t", ID)
     for at in range(4):
         table.append(ids(at * 5, at * 5 + 5))

@@ -1,4 +1,4 @@
-"""Numbers of rows from Delta's log: those of a file less those that its deletion vector removes."""
+"""Numbers of rows from Delta's log: those of a file minus those that its deletion vector removes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(folder: Path, **options: Any) -> tuple[DeltaLog, list[str]]:
 
 
 def proved(table: pruner.Table | pruner.PinnedSnapshot, predicate: str) -> tuple[int, list[int]]:
-    """The number that metadata prove, and the files that are left to be read, by their place in the table."""
+    """The proved number, and the files that must still be read, by their position in the table."""
     answer = table.plan(predicate).count()
     assert isinstance(answer.value, int)
     return answer.value, answer.rest.tolist()
@@ -82,7 +82,7 @@ def test_nothing_but_rows_is_counted_of_a_file_with_a_vector(tmp_path: Path):
 
 
 def changed(table: DeltaLog, path: str, change: str, value: Any) -> None:
-    """Write a file's action once more, with another number in it."""
+    """Write a file's action again, with another number in it."""
     held = table.files[path]
     add = {**held.add, "deletionVector": {**held.add["deletionVector"]}}
     if change == "cardinality":
@@ -197,7 +197,7 @@ def test_numbers_in_checkpoints_and_of_earlier_versions(tmp_path: Path, kind: st
 
 @pytest.mark.slow
 def test_an_index_that_says_another_number_is_not_believed(tmp_path: Path):
-    """Where all files are indexed their footers tell; where some are not, the log is asked, and both have to agree."""
+    """If all files are indexed, their footers decide; if some are not, the log is used, and both must agree."""
     table = DeltaLog(tmp_path / "t", COLUMNS[:1], features=("deletionVectors",))
     (path,) = table.append(pa.table({"c": [0, 1, 2]}), stats={"numRecords": 5})
     opened = pruner.open_table(str(table.root))

@@ -1,4 +1,4 @@
-"""Looks that follow the commits of a log: each gives what one from the beginning gives, and what the writer says."""
+"""Snapshot reads that follow a log's commits: each equals a read from the beginning, and what the writer says."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def compacted(table: DeltaLog, first: int, last: int) -> None:
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_mixture_of_commits_compactions_and_checkpoints(tmp_path: Path, seed: int):
-    """Compactions that overlap checkpoints and each other, and logs that were cleaned up behind a checkpoint.
+    """Compactions that overlap checkpoints and each other, and logs that were cleaned up before a checkpoint.
 
-    A look that follows the log and one from the beginning give the same as the writer's own account.
+    A read that follows the log and one from the beginning match the writer's own record.
     """
     of = random.Random(f"{profiles.seed()} {seed}")
     table = DeltaLog(tmp_path / "t", ID, features=VECTORS)
@@ -157,7 +157,7 @@ def test_a_look_that_follows_is_one_that_begins_anew(
 
 
 def _known_of(source: DeltaSource, table: pruner.Table) -> dict[str, Any]:
-    """What a table says of each file, by where it lies."""
+    """What a table reports about each file, by its location."""
     snapshot = source.snapshot()
     plans = [
         table.plan(predicate)
@@ -165,7 +165,7 @@ def _known_of(source: DeltaSource, table: pruner.Table) -> dict[str, Any]:
     ]
     version = source.state_of(snapshot)
     assert version is not None
-    texts: Any = snapshot.partitions.texts  # none of a table without files
+    texts: Any = snapshot.partitions.texts  # a table without files has none
     codes: list[Any] = snapshot.columns.column("partition").to_pylist()
     deletes = snapshot.deletes
     assert deletes is None or isinstance(deletes, DeletionVectors)

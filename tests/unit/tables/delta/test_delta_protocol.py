@@ -1,6 +1,6 @@
-"""What Delta's protocol asks of readers, with the tests that hold this reader to it, and logs that were edited.
+"""What Delta's protocol requires of readers, with the tests that hold this reader to it, and edited logs.
 
-A log that was changed by hand is read right or refused, and never read short.
+A log that was edited by hand is read correctly or refused, and never read incompletely.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def test_the_newest_metadata_holds(table: DeltaLog):
 
 
 def test_the_same_file_added_again(table: DeltaLog):
-    """With other statistics, as a recomputation of them writes it; in a commit of its own, and twice in one."""
+    """With other statistics, as a recomputation writes them; in a commit of its own, and twice in one."""
     source = DeltaSource(str(table.root))
     source.snapshot()
     for path, file in list(table.files.items())[:2]:
@@ -465,7 +465,7 @@ def test_a_change_of_a_type_that_is_no_widening_is_refused(
 
 
 def test_moments_before_commits_had_times(tmp_path: Path):
-    """A copy of a table has files that are all new, which is no matter for the commits that have times."""
+    """In a copy of a table all files are new, which does not matter for the commits that have times."""
     settings = {
         "delta.enableInCommitTimestamps": "true",
         "delta.inCommitTimestampEnablementVersion": "2",
@@ -489,7 +489,7 @@ def test_moments_before_commits_had_times(tmp_path: Path):
 
 
 def test_a_commit_without_the_time_that_it_must_have(tmp_path: Path):
-    """Spark fails there; the time of its file would be that of a copy."""
+    """Spark fails there; in a copied table the file's time would be that of the copy."""
     table = DeltaLog(tmp_path / "t", ID, configuration={"delta.enableInCommitTimestamps": "true"})
     table.append(ids(0, 5))
     assert "commit 0 has none: read the table by version number" in refusal(
@@ -522,7 +522,7 @@ def test_column_mapping_of_readers_of_version_2(tmp_path: Path):
 
 
 def test_columns_by_id_with_names_that_files_need_not_have_are_refused(tmp_path: Path):
-    """A table that was converted from Iceberg: a file of before a rename has the id under the name of then."""
+    """A table converted from Iceberg: a file from before a rename has the id under the old name."""
     columns = (Column("id", "long", *made_up(1)), Column("shown", "long", "shown", 2))
     table = DeltaLog(tmp_path / "t", columns, mapping="id", features=("deletionVectors",))
     assert "has the physical name 'shown'" in refusal(table.root)
@@ -572,7 +572,7 @@ def test_paths_of_sidecars_are_uris(table: DeltaLog, form: str):
 
 
 def _name_sidecar(table: DeltaLog, old: str, new: str) -> None:
-    """Have a checkpoint call a sidecar otherwise."""
+    """Change the name of a sidecar in a checkpoint."""
     (checkpoint,) = table.log.glob("*.checkpoint.*")
     if checkpoint.suffix == ".json":
         checkpoint.write_text(checkpoint.read_text().replace(old, new))
@@ -616,7 +616,7 @@ def test_a_newer_checkpoint_is_not_used_for_the_past(table: DeltaLog, kind: str)
 
 
 def test_what_is_for_others_is_no_matter(table: DeltaLog):
-    """Domains, transactions, changes and checksums of versions, also one that is wrong."""
+    """Domains, transactions, changes and checksums of versions, also a wrong one."""
     domain = {"domain": "delta.clustering", "configuration": "{}", "removed": True}
     table.commit(
         {"domainMetadata": domain},
@@ -638,13 +638,13 @@ def test_vectors_hold_without_the_setting(tmp_path: Path, kind: str):
 
 
 def test_an_inline_vector_of_another_reader(tmp_path: Path):
-    """What the readers of delta-kernel-rs are tested with; the protocol's own example has no known form: see below."""
+    """The test vector of delta-kernel-rs's readers; the protocol's own example has no known form: see below."""
     found = _inline(tmp_path / "t", "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 44)
     assert found.tolist() == [3, 4, 7, 11, 18, 29]
 
 
 def test_the_inline_vector_of_the_protocol_is_refused(tmp_path: Path):
-    """Its bytes are in the other order than the protocol says of them, and no writer makes such."""
+    """Its bytes are in the opposite order to the one that the protocol states, and no writer produces it."""
     with pytest.raises(TableError, match="of a form that this reader does not know"):
         _inline(tmp_path / "t", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40)
 
@@ -662,7 +662,7 @@ def _inline(root: Path, text: str, size: int) -> Any:
 
 
 def test_numbers_of_nulls_without_tight_bounds(tmp_path: Path):
-    """Two NULLs of four are said to be there; one, or none, may be left."""
+    """Two NULLs of four are reported; one, or none, may be left."""
     table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("v", "long")), features=VECTORS)
     stats = {"numRecords": 4, "minValues": {"id": 0}, "maxValues": {"id": 9}, "tightBounds": False}
     for nulls in (0, 2, 4):
@@ -715,7 +715,7 @@ def test_statistics_of_a_past_version_are_at_hand_and_bounded(tmp_path: Path):
 )
 @pytest.mark.parametrize("kind", ["", "classic", "v2_json"])
 def test_a_protocol_that_contradicts_itself_is_refused(tmp_path: Path, protocol: dict[str, Any], kind: str):
-    """As in Spark: what it asks of a reader is not known."""
+    """As in Spark: what it requires of a reader is unknown."""
     table = DeltaLog(tmp_path / "t", ID)
     table.protocol = lambda: {"protocol": {"minWriterVersion": 7, **protocol}}
     table.commit(table.protocol())
@@ -751,7 +751,7 @@ def test_features_for_writers_are_no_matter(tmp_path: Path):
 
 
 def test_what_checkpoints_hold_for_others_is_no_matter(table: DeltaLog):
-    """Transactions, domains, and tombstones, also of files that are there with another vector, or none."""
+    """Transactions, domains, and tombstones, also of files that exist with another vector, or none."""
     (path, *_) = table.files
     table.delete({path: [3]})
     before = {key: value for key, value in table.files[path].add.items() if key == "path"}
@@ -786,7 +786,7 @@ def test_actions_of_a_commit_in_any_order(table: DeltaLog):
 
 
 def test_later_metadata_replaces_all_of_the_former(tmp_path: Path):
-    """A setting or a partition column that it does not repeat is gone."""
+    """A setting or a partition column that it does not repeat is removed."""
     settings = {"delta.enableInCommitTimestamps": "true", "delta.enableDeletionVectors": "true"}
     table = DeltaLog(tmp_path / "t", (*ID, Column("p", "string")), ("p",), configuration=settings)
     source = DeltaSource(str(table.root))
@@ -799,7 +799,7 @@ def test_later_metadata_replaces_all_of_the_former(tmp_path: Path):
 
 
 def _with_vector(table: DeltaLog, data: bytes, **vector: Any) -> None:
-    """Give the only file of a table a vector that lies in a file of its own."""
+    """Give the only file of a table a vector in a file of its own."""
     ((path, file),) = table.files.items()
     place = table.root / "v.bin"
     place.write_bytes(data)
@@ -821,7 +821,7 @@ def _stored(content: bytes, checksum: int | None = None) -> bytes:
 
 
 def test_a_vector_without_an_offset(tmp_path: Path):
-    """It is 0 then."""
+    """The offset is 0 then."""
     content = portable([2, 5])
     for number, (data, place) in enumerate(
         (

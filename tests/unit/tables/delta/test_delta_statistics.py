@@ -28,7 +28,7 @@ from tests.support.delta.logs import Column, DeltaLog, moment, write_checkpoint
 def one_file(
     folder: Path, type_: str, low: Any, high: Any, nulls: int | None = 0, rows: int | None = 10
 ) -> pruner.Table:
-    """A table with a column `c` and one file, of which the log says so much."""
+    """A table with a column `c` and one file, with these statistics in the log."""
     column = Column("c", type_)
     table = DeltaLog(folder / "t", (column, Column("d", "long")))
     stats: dict[str, Any] = {} if rows is None else {"numRecords": rows}
@@ -141,7 +141,7 @@ def test_a_text_that_was_cut_stands_for_all_that_begin_so(tmp_path: Path, tie: s
 
 @pytest.mark.parametrize("tie", ["", "\ufffd"])
 def test_s7_half_a_character_before_a_cut_is_no_question_mark(tmp_path: Path, tie: str):
-    """Delta up to 2.4 cut UTF-16, and Java writes `?` for the half of a pair that is left: below what was cut."""
+    """Delta up to 2.4 cut UTF-16, and Java writes `?` for the remaining half of a pair: below what was cut."""
     beginning = "a" * 31
     table = one_file(tmp_path, "string", beginning, f"{beginning}?{tie}")
     assert kept(table, f"c = '{beginning}\U0001f600b'", f"c > '{beginning}b'", f"c = '{beginning}?'") == [
@@ -197,7 +197,7 @@ def test_equal_bounds_are_one_value_where_nothing_was_cut(
 
 
 def test_nan_hides_behind_any_bounds(tmp_path: Path):
-    """Spark takes it for the greatest, other writers leave it out."""
+    """Spark treats it as the greatest value, other writers leave it out."""
     table = one_file(tmp_path, "double", 1.0, 2.0)
     assert kept(table, "c = CAST('NaN' AS DOUBLE)", "c > 5", "c = 3") == [1, 1, 0]
     table = one_file(tmp_path / "nan", "double", 1.0, "NaN")
@@ -262,7 +262,7 @@ def test_statistics_from_before_a_type_was_widened(
     ("low", "high", "kept_each"),
     [
         ("0.000000000000678", "0.000000000000679", {"0.000000000000678": 1, "0.000000000000677": 0}),
-        (  # more digits than a double's text has
+        (  # more digits than the text of a double has
             "12345678901234567890.123456789012345678",
             "12345678901234567890.123456789012345679",
             {
@@ -439,7 +439,7 @@ def test_char_columns_prove_nothing(tmp_path: Path):
 def test_statistics_are_parsed_once_and_follow_the_files(
     tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """A table that stays open plans as one that is opened anew, and reads no part of the log again."""
+    """A table that stays open plans like one that is newly opened, and reads no part of the log again."""
     monkeypatch.setattr(evidence, "_FEW", few)
     random = Random(f"{kind} {few}")
     table = DeltaLog(
@@ -496,7 +496,7 @@ def generated(
     source: str = "timestamp",
     **protocol: Any,
 ) -> DeltaLog:
-    """A table without statistics, partitioned by a column that is made of `at`: a file for each value."""
+    """A table without statistics, partitioned by a column generated from `at`: a file for each value."""
     table = DeltaLog(root, (Column("at", source), Column("p", type_)), ("p",), features=("timestampNtz",))
     told = {"minReaderVersion": 1, "minWriterVersion": 4, **protocol}
     metadata = table.metadata()
@@ -518,7 +518,7 @@ DAYS: list[str | None] = ["2024-03-01", "2024-03-04", "2024-03-07", None, "1582-
 
 @pytest.mark.parametrize("expression", ["CAST(at AS DATE)", "cast( `at`  as date )"])
 def test_a_day_of_a_partition_bounds_the_moments_that_it_is_made_of(tmp_path: Path, expression: str):
-    """Whatever clock it was: from 24 hours before it begins to 24 hours after it ends, in UTC."""
+    """Whatever zone the day is in: from 24 hours before it begins to 24 hours after it ends, in UTC."""
     opened = pruner.open_table(generated(tmp_path / "t", expression, "date", DAYS).root)
 
     def kept(condition: str) -> list[bool]:
@@ -579,7 +579,7 @@ NUMBERS = (
 
 
 def test_texts_are_bounded_as_each_is_by_itself():
-    """Texts are taken together, which is faster; beside a number, each is taken by itself."""
+    """Texts are processed together, which is faster; beside a number, each is processed by itself."""
     beginnings = ("", "a", "ä" * 30, "a" * 31, "a" * 32, "\U0001f600" * 31, "a" * 40)
     texts = [f"{text}{end}" for text in beginnings for end in ("", "z", "?", "\x7f", "\ufffd", "?\U0010ffff")]
     values = [*texts, None]
@@ -600,7 +600,7 @@ def test_texts_are_bounded_as_each_is_by_itself():
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float32()])
 @pytest.mark.parametrize("was_float", [False, True])
 def test_doubles_are_what_python_makes_of_their_texts(type_: pa.DataType, *, was_float: bool):
-    """They are decoded as such, which is faster; what is no number is read as in any other column."""
+    """They are decoded as doubles, which is faster; what is not a number is read as in any other column."""
     texts = [
         f'{{"numRecords": 3, "minValues": {{"x": {low}}}, "maxValues": {{"x": {high}}}, "nullCount": {{"x": 1}}}}'
         for low in NUMBERS
@@ -613,7 +613,7 @@ def test_doubles_are_what_python_makes_of_their_texts(type_: pa.DataType, *, was
         [table], Field(("x",), pa.string())
     )  # which leaves numbers as they are written
     assert (found.rows, found.nulls) == (generic.rows, generic.nulls)
-    # Together with a text nothing is taken for a double beforehand.
+    # Beside a text nothing is decoded as a double in advance.
     bounds = statistics.bounds_of(found, type_, was_float=was_float)
     wanted = statistics.bounds_of(generic, type_, was_float=was_float)
     assert list(map(repr, bounds.low)) == list(map(repr, wanted.low))
@@ -643,7 +643,7 @@ def test_statistics_are_of_their_files_however_many_are_read_at_once(
         _with_typed(each)
     unknown = {at for at in range(20) if at % 5 == 4}
     for at in range(20):
-        opened = pruner.open_table(table.root)  # nothing is parsed beforehand
+        opened = pruner.open_table(table.root)  # nothing is parsed in advance
         assert _numbers(opened, f"id = {at * 10 + 5}") == unknown | {at}
         wanted = {each for each in range(20) if each / 4 <= at / 4 <= (each / 4 if each % 3 else each / 2)}
         assert _numbers(opened, f"x = {at / 4}") == unknown | wanted
@@ -655,7 +655,7 @@ def _numbers(opened: pruner.Table, predicate: str) -> set[int]:
 
 
 def _with_typed(path: Path) -> None:
-    """Give every second file of a checkpoint its statistics in columns instead of a text."""
+    """Give every second file of a checkpoint its statistics in columns instead of text."""
     held: Any = pq.read_table(path)
     adds: Any = held.column("add").combine_chunks()
     texts = adds.field("stats").to_pylist()

@@ -1,4 +1,4 @@
-"""Change feeds: a look asks for what events name and sees what a whole listing sees; what is doubtful lists all."""
+"""Change feeds: a check covers what events name and sees what a full listing sees; any doubt causes a full listing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOUR = 3600.0
 
 
 def followed(root: Path, confirm_after: float = HOUR) -> ParquetSource:
-    """A source that has listed a tree once and goes by a feed with one event from now on."""
+    """A source that has listed a tree once and follows a feed with one event from now on."""
     announce(f"{root}.feed", [str(root)], [])
     time.sleep(TICK)
     source = ParquetSource([str(root)], feed=FeedSettings(f"{root}.feed", confirm_after))
@@ -55,7 +55,7 @@ def test_a_check_asks_only_about_named_files(tmp_path: Path) -> None:
 def test_what_no_event_names_is_seen_when_a_whole_listing_confirms(
     tmp_path: Path, confirm_after: float
 ) -> None:
-    """A lost notification costs a stale look, for as long as the declaration says and no longer."""
+    """A lost notification causes a stale listing, for as long as the declaration says and no longer."""
     root = write_tree(tmp_path / "t", "a.parquet")
     source = followed(root, confirm_after)
     write_file(root / "b.parquet")
@@ -67,7 +67,7 @@ def test_what_no_event_names_is_seen_when_a_whole_listing_confirms(
 
 
 def test_a_build_lists_everything(tmp_path: Path) -> None:
-    """Records of a file must not be made under the version that it had before an overwrite nobody told of (R4)."""
+    """Records of a file must not be made under its version from before an overwrite that was not notified (R4)."""
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
     source = followed(root)
     before = source.snapshot()
@@ -110,7 +110,7 @@ def _garble(feed: Path) -> None:
 
 
 def _cut(feed: Path) -> None:
-    next(feed.glob("*.json")).write_text("[]")  # in place, as `logrotate` with copytruncate does
+    next(feed.glob("*.json")).write_text("[]")  # in place, like `logrotate` with copytruncate
 
 
 def _replace(feed: Path) -> None:
@@ -161,7 +161,7 @@ def _events(text: object) -> object:
     ],
 )
 def test_what_is_doubtful_lists_everything_and_says_why(tmp_path: Path, spoil: object, reason: str) -> None:
-    """A change of which no event tells is seen all the same, because the look is a whole listing."""
+    """A change without an event is still seen, because the listing is a full one."""
     root = write_tree(tmp_path / "t", "a.parquet")
     source = followed(root)
     write_file(root / "b.parquet")
@@ -272,7 +272,7 @@ def test_hidden_names_and_other_tables_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_r8_a_feed_that_names_another_formats_files_ends_in_a_refusal(tmp_path: Path, kind: str) -> None:
-    """Also where the folders that they come into were there before."""
+    """Also if the folders of the new files existed before."""
     table = FOREIGN_TABLES[kind]
     root = write_tree(tmp_path / "t", *table.data)
     for folder in {path.partition("/")[0] for path in table.beside} - {"_delta_log", "_spark_metadata"}:
@@ -288,7 +288,7 @@ def test_r8_a_feed_that_names_another_formats_files_ends_in_a_refusal(tmp_path: 
 
 @pytest.mark.slow
 def test_objects_come_and_go_at_random_and_events_come_late_twice_and_in_any_order() -> None:
-    """After the last event a source that follows has what a new one lists, whatever the events looked like before."""
+    """After the last event a source that follows has what a new one lists, whatever the events before looked like."""
     for seed in range(max(3, examples(6))):
         random = Random(seed)
         root, store = in_memory()

@@ -1,4 +1,4 @@
-"""HFiles: what was written is found by key and by prefix, little is read for it, and damage is an error of ours."""
+"""HFiles: written cells are found by key and by prefix, with few reads, and damage raises an error of ours."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_was_written_is_found(
 def test_rows_that_stand_in_values_are_told_from_rows(
     cells: list[tuple[bytes, bytes]], writer: HFileWriter, asked: list[bytes]
 ) -> None:
-    """The value of each cell is a cell of a row that is looked for, as bytes: with its length before it."""
+    """The value of each cell contains, as bytes, a cell of a row that is looked up: with its length before it."""
     asked += [key for key, _ in cells[::2]]
     hiding = [
         (key, cell(asked[number % len(asked)], b"wrong")) if asked else (key, value)
@@ -112,7 +112,7 @@ def test_a_missing_key_is_not_found(key: bytes) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("prefix", [b"0", b"01", b"012", b"0123", b"01234", b"012345", b"5"])
 def test_few_and_many_rows_of_a_block_begin_alike(prefix: bytes) -> None:
-    """What is searched for stands in each value, and in rows behind their beginning."""
+    """The searched bytes are in each value, and in rows after their beginning."""
     cells = [(f"{number:05}".encode(), prefix) for number in range(3_000)]
     hfile = HFile(Held("written", HFileWriter().write(cells)))
     assert list(hfile.scan(prefix)) == [each for each in cells if each[0].startswith(prefix)]
@@ -165,7 +165,7 @@ def test_a_last_key_that_is_cut_short_is_damage(last: bytes) -> None:
 
 
 def test_unchecked_damage_is_noticed_by_a_look_up() -> None:
-    """A length in a block that is neither compressed nor has a checksum, behind the row that is looked for."""
+    """A length in a block that is neither compressed nor has a checksum, after the row that is looked up."""
     cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
     data = bytearray(HFileWriter(codec=Codec.NONE).write(cells))
     at = data.index(row_key(b"00400")) - 1
@@ -254,7 +254,7 @@ MUTATIONS = st.lists(
 
 
 def mutated(data: bytes, mutations: Sequence[tuple[str, int, int]]) -> bytes:
-    """Change some bytes; places wrap around."""
+    """Change some bytes; positions wrap around."""
     found = bytearray(data)
     for kind, place, value in mutations:
         at = place % max(1, len(found))
@@ -272,7 +272,7 @@ def mutated(data: bytes, mutations: Sequence[tuple[str, int, int]]) -> bytes:
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("fewer", [1, 2, "all"])
 def test_an_index_of_fewer_blocks_than_there_are_is_refused(levels: int, fewer: int | str) -> None:
-    """The trailer has no checksum: with another number of blocks keys are hidden, and the number of cells agrees."""
+    """The trailer has no checksum: another number of blocks hides keys, although the number of cells agrees."""
     writer = HFileWriter(block_bytes=1, levels=levels, fanout=4)
     data = writer.write([(b"key %02d" % number, b"") for number in range(16)])
     blocks = 16 if levels == 1 else 4

@@ -47,7 +47,7 @@ ROWS = 4
 
 @dataclass
 class RowsTable(SyntheticTable):
-    """A table whose files have rows of their own: ids that are near each other."""
+    """A table whose files have rows of their own: ids that are close together."""
 
     _read: dict[Path, list[tuple[int, str]]] = field(default_factory=dict[Path, "list[tuple[int, str]]"])
 
@@ -100,7 +100,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def listing() -> Iterator[None]:
-    """Nothing is taken up that another process saw."""
+    """Nothing is resumed from another process's snapshot."""
 
     def ignored(*_: object) -> None:
         return None
@@ -127,7 +127,7 @@ def is_unread(snapshot: PinnedSnapshot) -> bool:
 
 
 ENGINES = ("duckdb", "spark")
-"""The one shows the city of the file, the other that of the path."""
+"""DuckDB shows the city of the file, Spark that of the path."""
 
 
 def facts(snapshot: PinnedSnapshot, predicate: str, engine: str) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ def facts(snapshot: PinnedSnapshot, predicate: str, engine: str) -> tuple[Any, .
 
 
 def assert_plans_alike(table: RowsTable, found: PinnedSnapshot, listed: PinnedSnapshot | None = None) -> None:
-    """Each plan is that of the listed table, and a superset of what a scan of all files finds."""
+    """Each plan equals that of the listed table, and is a superset of what a scan of all files finds."""
     if listed is None:
         with listing():
             listed = opened(table.root)
@@ -262,7 +262,7 @@ def test_a_block_of_an_older_snapshot_is_not_taken_for_a_new_one(tmp_path: Path)
         file = stored(table.root, saved(table.root, at))
         new = file.read_bytes()
         if new == data:
-            continue  # blocks that no commit touched stay where they are
+            continue  # blocks that no commit touched stay in place
         snapshot = opened(table.root)
         assert is_unread(snapshot)
         file.write_bytes(data)
@@ -376,7 +376,7 @@ def test_rows_of_any_order_are_those_of_the_whole(tmp_path: Path) -> None:
 
 
 class Mixed:
-    """Blocks as they were stored, but for what a test makes of each reading."""
+    """Stored blocks, with the changes that a test makes to each read."""
 
     def __init__(self, blocks_: SavedBlocks, change: Callable[[pa.Table], pa.Table]) -> None:
         self.schema, self.described, self.rows = blocks_.schema, blocks_.described, blocks_.rows
@@ -444,7 +444,7 @@ def test_a_block_with_other_slices_than_the_directory_says_is_not_believed(
 
 
 def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The blocks of which all columns are read, as this goes on: their segments, and their numbers there."""
+    """The blocks whose columns are all read, as it proceeds: their segments, and their numbers there."""
     numbers: list[tuple[str, int]] = []
     read = RangedSegment.read
 
@@ -480,7 +480,7 @@ def test_a_commit_reads_and_stores_its_blocks_alone(tmp_path: Path, monkeypatch:
     assert len(set(reads)) < 9, "those of the partitions, in which groups are searched for"
     assert_plans_alike(table, snapshot)
     assert_plans_alike(table, opened(table.root))
-    # Followed again from what is in memory, and stored by a process that did not store the last one.
+    # Followed again from memory, and stored by a process that did not store the last one.
     table.insert(["city=0", "city=z", "city=a"])
     assert_plans_alike(table, reader.snapshot())
     table.replace(keys[30:34], ["city=a b"])
@@ -491,7 +491,7 @@ def test_a_commit_reads_and_stores_its_blocks_alone(tmp_path: Path, monkeypatch:
 
 
 def test_a_commit_anywhere_reads_each_block_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One partition of many blocks, more than are held: neither a search nor the order of a commit reads any again."""
+    """One partition of more blocks than are held: neither a search nor the order of a commit reads any block again."""
     monkeypatch.setattr(blocks, "HELD_BLOCKS", 2)
     table = RowsTable(tmp_path / "t")
     table.insert(["city=a"] * 90)
@@ -547,7 +547,7 @@ def test_many_commits_leave_few_segments(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_writer_that_loses_a_race_does_not_store_what_rests_on_the_snapshot_before(
     vacuum: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between writing and committing, another writer stores all blocks anew, and deletes the old ones."""
+    """Between writing and committing, another writer stores all blocks again, and deletes the old ones."""
     table = made(tmp_path / "t", files=30)
     slower, faster = pruner.open_table(str(table.root)), pruner.open_table(str(table.root))
     table.update(sorted(table.groups)[:1])
@@ -576,7 +576,7 @@ def test_a_writer_that_loses_a_race_does_not_store_what_rests_on_the_snapshot_be
 
 
 def test_slices_that_no_index_may_cover_are_counted_block_by_block(tmp_path: Path) -> None:
-    """Log files that code of the user's merges: their slices are unsettled, and a compaction settles them."""
+    """Log files merged by user code: their slices are unsettled, and a compaction settles them."""
     table = RowsTable(tmp_path / "t", merge_on_read=True)
     with (table.root / ".hoodie/hoodie.properties").open("a") as properties:
         properties.write("hoodie.compaction.payload.class=com.example.OfOurOwn\n")
@@ -605,8 +605,8 @@ def test_slices_that_no_index_may_cover_are_counted_block_by_block(tmp_path: Pat
 def test_blocks_of_another_writer_are_not_taken_for_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both started from the same snapshot; what the slower one shares blocks with is not stored any more."""
-    monkeypatch.setattr(last_snapshot, "SEGMENT_ROWS", 3)  # no block is written again with others
+    """Both started from the same snapshot; the one that the slower one shares blocks with is no longer stored."""
+    monkeypatch.setattr(last_snapshot, "SEGMENT_ROWS", 3)  # no block is rewritten with others
     table = made(tmp_path / "t", files=30)
     slower, faster = pruner.open_table(str(table.root)), pruner.open_table(str(table.root))
     slower.snapshot()
@@ -614,7 +614,7 @@ def test_blocks_of_another_writer_are_not_taken_for_ones_own(
     table.update(some)
     slower.snapshot()
     with listing():
-        faster.refresh()  # all blocks anew
+        faster.refresh()  # all blocks again
     faster.vacuum(grace_seconds=0)
     table.update(some)
     assert isinstance(slower.snapshot().data.columns, StoredSlices), "these blocks are in memory"
@@ -634,7 +634,7 @@ def test_blocks_of_another_writer_are_not_taken_for_ones_own(
 def test_a_writer_whose_blocks_are_damaged_loses_nothing_and_compact_mends_them(
     harm: Callable[[Path, random.Random, SegmentEntry], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The blocks of a commit are in memory; those beside them are to be written again with them."""
+    """The blocks of a commit are in memory; those beside them must be rewritten with them."""
     monkeypatch.setattr(last_snapshot, "SEGMENT_ROWS", 1 << 23)
     table = made(tmp_path / "t", files=30)
     rng = random.Random(2)
@@ -649,7 +649,7 @@ def test_a_writer_whose_blocks_are_damaged_loses_nothing_and_compact_mends_them(
         table.update(some)
         assert writer.refresh().failures == ()
         assert_plans_alike(table, opened(table.root))
-        # Blocks that no commit touched stay where they are, damaged or not.
+        # Blocks that no commit touched stay in place, damaged or not.
         pruner.open_table(str(table.root)).compact()
         assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
         assert is_unread(opened(table.root))

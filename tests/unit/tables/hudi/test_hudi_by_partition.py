@@ -1,4 +1,4 @@
-"""Hudi's column statistics, read for the partitions that are asked about: the same slices stay, of fewer bytes."""
+"""Hudi's column statistics, read only for the queried partitions: the same slices stay, and fewer bytes are read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lake(tmp_path: Path) -> Lake:
 
 @contextmanager
 def apart(*, few: float = own_indexes.FEW) -> Iterator[list[int]]:
-    """Read partitions apart in tables of any size; gives the bytes of each read of an HFile."""
+    """Read partitions separately in tables of any size; yields the bytes of each read of an HFile."""
     sizes: list[int] = []
     plain = Stored.read
 

@@ -1,4 +1,4 @@
-"""Plans from made-up expression indexes of Hudi's: which functions are asked, and of which files."""
+"""Plans from made-up expression indexes of Hudi's: which functions are used, and for which files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 INDEX = "expr_index_month_of_day"
 MONTHS = ((1, 3), (3, 6), (7, 9), (10, 12))
-"""Of the days of the four files; the files hold days of several years."""
+"""The months of the days in the four files; the files hold days of several years."""
 
 EVERYTHING = [0, 1, 2, 3]
 _DATE, _INT = 12, 3

@@ -1,4 +1,4 @@
-"""Plans from made-up bloom filters of Hudi's over record keys, and what such a filter is."""
+"""Plans from made-up bloom filters of Hudi's over record keys, and the format of such a filter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_filter_of_an_older_file_is_not_asked(filtered: Keyed) -> None:
 
 
 def test_filters_that_are_gone_keep_everything(filtered: Keyed) -> None:
-    """The commit that made them did not complete, or a copy of the table lacks their files."""
+    """The commit that wrote them did not complete, or a copy of the table lacks their files."""
     for file in (filtered.metadata.root / "bloom_filters").glob("*.hfile"):
         file.unlink()
     assert filtered.kept("id = 15") == EVERYTHING
@@ -88,7 +88,7 @@ def test_no_key_that_was_put_in_is_denied(rows: int, hashes: int) -> None:
     ],
 )
 def test_the_hash_of_filters_is_hadoops(text: str, seed: int, expected: int) -> None:
-    """What Hudi's own `MurmurHash` gave; bytes behind the last whole word have a sign in Java."""
+    """Results of Hudi's own `MurmurHash`; bytes after the last whole word are signed in Java."""
     assert murmur(text.encode(), seed) == expected
 
 

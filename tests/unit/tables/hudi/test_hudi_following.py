@@ -1,4 +1,4 @@
-"""Random histories of made-up Hudi tables: what is followed equals what is listed, and damaged histories are listed."""
+"""Random histories of made-up Hudi tables: following equals listing, and damaged histories are listed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def every_stat(**values: object) -> Callable[[SyntheticTable], None]:
 
 
 def make_late(table: SyntheticTable) -> None:
-    """Let the newest instant be one that was requested before all others."""
+    """Make the newest instant one that was requested before all others."""
     instant = newest(table).name[:17]
     for file in list((table.root / ".hoodie").glob(f"{instant}*")):
         file.rename(file.with_name(file.name.replace(instant, "20250101000000001")))
@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Callable[[SyntheticTable], None], str]] = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_not_known_is_listed(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each is a change after which the listing decides, with the reason in the log."""
+    """After each of these changes the table is listed, with the reason in the log."""
     harm, reason = REFUSED[what]
     table = SyntheticTable(tmp_path / "table")
     table.insert(["city=a", "city=b", "city=b"])
@@ -149,7 +149,7 @@ def test_what_is_not_known_is_listed(what: str, tmp_path: Path, caplog: pytest.L
 
 
 def test_a_clean_of_a_newest_slice_is_listed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The table is damaged then: what is there decides, not what the commits said."""
+    """The table is damaged then: the existing files decide, not the commits."""
     table = SyntheticTable(tmp_path / "table")
     table.insert(["city=a", "city=a"])
     source = HudiSource(str(table.root))

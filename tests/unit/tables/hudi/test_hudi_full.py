@@ -1,4 +1,4 @@
-"""Hudi tables listed in full: equal to what hudi-rs lists, over random timelines of all versions, without asking it."""
+"""Hudi tables listed in full: equal to hudi-rs's listing, over random timelines of all versions, without using it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unordered(slices: list[HudiSlice]) -> list[tuple[Any, ...]]:
 
 
 def listed(root: Path, as_of: str | None = None, *, alone: bool = False) -> HudiColumns:
-    """The slices as a snapshot has them; `alone` without hudi-rs to fall back upon."""
+    """The slices of a snapshot; `alone` disables the fallback to hudi-rs."""
     store = open_store(str(root), {})
     return list_table(store, {}, read_timeline(store), as_of, None if alone else hudi.HudiTable(str(root)))
 
@@ -118,7 +118,7 @@ def test_what_a_saved_write_replaced_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_saved_write_with_all_before_it_archived_hides_nothing(tmp_path: Path) -> None:
-    """As a restore to it leaves the timeline: every write after it is gone."""
+    """As a restore to it leaves the timeline: all writes after it are gone."""
     table = SyntheticTable(tmp_path / "t")
     table.insert(["city=a", "city=b"])
     table.insert(["city=c"])
@@ -144,7 +144,7 @@ def test_log_files_of_a_saved_write_stay_in_their_slice(version: int, tmp_path: 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_log_files_that_were_alone_are_listed_as_of_then(version: int, tmp_path: Path) -> None:
-    """A compaction made the first base file of the group later."""
+    """A compaction created the first base file of the group later."""
     table = RandomTimeline(tmp_path / "t", version, True, random.Random(5))
     group = "city=a", "g-0"
     for number in range(3):
@@ -207,7 +207,7 @@ def test_a_folder_without_hudis_mark_is_listed_by_hudi_rs(tmp_path: Path) -> Non
 
 
 def test_a_file_of_a_write_that_failed_long_ago_is_listed_as_hudi_rs_lists_it(tmp_path: Path) -> None:
-    """Hudi takes every write that is older than its timeline for archived, and reads the file."""
+    """Hudi treats every write that is older than its timeline as archived, and reads the file."""
     table = SyntheticTable(tmp_path / "t")
     table.insert(["city=a"])
     before = slices_of(listed(table.root))

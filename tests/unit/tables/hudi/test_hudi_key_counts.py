@@ -1,4 +1,4 @@
-"""How many keys a record index has, and where they are: whatever of it stands in base files and in log files."""
+"""How many keys a record index has, and where they are, whichever of them are in base files and in log files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DELETIONS = st.frozensets(KEYS, max_size=3)
 
 @pytest.fixture
 def logged(tmp_path: Path) -> Keyed:
-    """A table whose record index is as its first commit wrote it: all keys in log files."""
+    """A table whose record index is unchanged since its first commit: all keys are in log files."""
     found = Keyed(tmp_path / "table")
     found.keys.begin()
     found.keys.log(INITIAL, found.places())
@@ -56,7 +56,7 @@ def hfile(cells: Mapping[str, bytes], *, block_bytes: int = 1 << 16) -> HFile:
 def group(
     base: Mapping[str, str] | None, layers: Iterable[Mapping[str, str] | frozenset[str]], number: int = 0
 ) -> FileGroup:
-    """A file group of keys in partitions, and of keys that are deleted."""
+    """A file group of keys in partitions, and of deleted keys."""
 
     def located(places: Mapping[str, str]) -> HFile:
         return hfile({key: location(partition, _ID) for key, partition in places.items()}, block_bytes=60)
@@ -85,7 +85,7 @@ def test_keys_are_counted_and_found_as_the_layers_say(
     made = group(base, layers)
     assert count_keys([made]) == len(expected)
     locations = RecordLocations([made])
-    for _ in range(2):  # read, and known
+    for _ in range(2):  # read, then cached
         found = {key: place.partition for key, place in locations.find(asked).items()}
         assert found == {key: expected[key] for key in asked if key in expected}
 
@@ -108,7 +108,7 @@ def test_keys_above_the_first_log_files_are_read_to_be_counted(logged: Keyed) ->
 
 
 def test_a_large_first_log_file_is_not_gone_through(logged: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its keys are counted by its trailer; what comes above it would have to be looked up in it."""
+    """Its keys are counted by its trailer; keys above it would have to be looked up in it."""
     monkeypatch.setattr(counting, "MOST_COMPARED", 2)
     assert counted(logged, most=0) == 40
     logged.keys.log(INITIAL, {"15": logged.groups[2]})
@@ -126,7 +126,7 @@ def test_an_empty_base_file_is_not_the_lowest(tmp_path: Path) -> None:
 
 
 def test_a_key_that_two_commits_wrote_is_not_believed(logged: Keyed) -> None:
-    """Both wrote a row with the key 15, into two files; the cells of the log files are as many as rows."""
+    """Both wrote a row with the key 15, into two files; the log files have as many cells as there are rows."""
     logged.keys.log(INITIAL, {"15": logged.groups[3]})
     logged.metadata.append(INITIAL, logged.stats(3, values=11))
     assert counted(logged, most=1) == 40
@@ -147,7 +147,7 @@ def test_the_first_log_file_may_not_be_lost(logged: Keyed) -> None:
 
 
 def test_deletions_among_the_entries_of_a_log_file_are_counted() -> None:
-    """Only of records that can be marked as deleted are those of the first log file read."""
+    """The first log file is read only if its records can be marked as deleted."""
     cells = {"a$1": entry("1"), "b$2": entry("2", deleted=True)}
     block = MetadataLogBlock("", hfile(cells), frozenset())
     assert count_keys([FileGroup("", "", None, (block,))], marked=True) == 1
@@ -174,7 +174,7 @@ def test_known_locations_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_keys_that_java_sorts_differently_are_found(tmp_path: Path) -> None:
-    """In a base file and in log files, among others and to be counted."""
+    """In a base file and in log files, among other keys and for counting."""
     keyed = Keyed(tmp_path / "table")
     wide = [Stat(each.partition, each.base, KEY, "0", "\U0010ffff", values=10) for each in keyed.groups]
     keyed.metadata.append(INITIAL, wide)

@@ -1,4 +1,4 @@
-"""Plans from made-up indexes over record keys of Hudi's: what they prove, and when they are not believed."""
+"""Plans from made-up indexes over record keys of Hudi's: what they prove, and when they are not trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATER = "20260101000000002"
 
 @pytest.fixture
 def keyed(tmp_path: Path) -> Keyed:
-    """A table with a whole record index."""
+    """A table with a complete record index."""
     found = Keyed(tmp_path / "table")
     found.keys.locate(found.places())
     return found
@@ -86,7 +86,7 @@ def test_a_collation_of_its_own_asks_no_index(keyed: Keyed) -> None:
 
 
 def test_a_key_that_may_stand_twice_is_not_believed(tmp_path: Path) -> None:
-    """`insert` wrote the key 15 again, into another file: the index has its newest place alone (hudi#17767)."""
+    """`insert` wrote the key 15 again, into another file: the index has only its newest location (hudi#17767)."""
     keyed = Keyed(tmp_path / "table")
     keyed.keys.locate(keyed.places({"15": keyed.groups[3]}))
     keyed.metadata.append(INITIAL, keyed.stats(3, values=11))
@@ -95,7 +95,7 @@ def test_a_key_that_may_stand_twice_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_a_key_that_occurs_twice_in_the_index_keeps_every_file(tmp_path: Path) -> None:
-    """As `hoodie.hfile.writes.allow.duplicates` builds it where key 15 stands in two files: the numbers agree."""
+    """As `hoodie.hfile.writes.allow.duplicates` builds it when key 15 is in two files: the numbers agree."""
     keyed = Keyed(tmp_path / "table")
     keyed.keys.locate(keyed.places(), twice={"15": keyed.groups[3]})
     keyed.metadata.append(INITIAL, keyed.stats(3, values=11))
@@ -105,10 +105,10 @@ def test_a_key_that_occurs_twice_in_the_index_keeps_every_file(tmp_path: Path) -
 
 
 def test_keys_of_merge_on_read_tables_are_not_believed(tmp_path: Path) -> None:
-    """Its slices have no log files, and the numbers agree: the key 15 is lacking, 88 is that of no row.
+    """Its slices have no log files, and the numbers agree: key 15 is missing, and 88 is not the key of a row.
 
-    Hudi 1.2 keeps the index by what log files say among themselves, so a deletion that came too late to count takes the
-    key out (`test_a_late_deletion_takes_a_key_out_of_hudis_index`).
+    Hudi 1.2 maintains the index by what log files say among themselves, so a deletion that came too late to count
+    removes the key (`test_a_late_deletion_takes_a_key_out_of_hudis_index`).
     """
     keyed = Keyed(tmp_path / "table", merge_on_read=True)
     places = keyed.places({"88": keyed.groups[1]})
@@ -131,7 +131,7 @@ def test_files_without_statistics_are_not_counted(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
-    """Keys that moved, keys that are new, keys that were deleted and came back: 40 keys as before."""
+    """Keys that moved, new keys, keys that were deleted and came back: 40 keys as before."""
     moved = {"15": keyed.groups[2], "88": keyed.groups[0]}
     keyed.keys.log(LATER, moved, deleted=["7"])
     assert keyed.kept("id = 15") == [1], "the instant has not completed"
@@ -149,7 +149,7 @@ def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("deleted", [[], ["7"]])
 def test_an_index_that_lost_a_log_file_is_not_believed(keyed: Keyed, deleted: list[str]) -> None:
-    """The numbers agree without it: a key moved, or one came and one went."""
+    """The numbers agree without it: a key moved, or one was added and one removed."""
     came = {"15": keyed.groups[2]} if not deleted else {"88": keyed.groups[2]}
     (key,) = came
     keyed.keys.log(LATER, came, deleted)
@@ -188,7 +188,7 @@ def test_time_travel_does_not_ask_it(keyed: Keyed) -> None:
 
 
 def test_an_index_newer_than_the_snapshot_is_not_asked(keyed: Keyed) -> None:
-    """The table changed between the look and the first look-up."""
+    """The table changed between the snapshot and the first lookup."""
     pinned = keyed.open().snapshot()
     (keyed.table.root / ".hoodie" / f"{LATER}.commit.requested").write_bytes(b"")
     assert pinned.plan("id = 15").kept == 4
@@ -271,7 +271,7 @@ def test_an_index_of_single_partitions_is_not_read(keyed: Keyed) -> None:
     [("2", 10, 0), ("40", 10, 0), ("id:61,city:paris", 10, 0), ("", 10, 0), ("polygenelubricants", 10, 8)],
 )
 def test_the_hash_is_javas(key: str, groups: int, expected: int) -> None:
-    """The last one hashes to the least integer, of which Java knows no absolute value."""
+    """The last one hashes to the smallest integer, whose absolute value Java cannot represent."""
     assert hashed_group(key, groups) == expected
 
 

@@ -1,4 +1,4 @@
-"""The list of files in Hudi's metadata table, read a partition at a time, equals what reading it all at once gives."""
+"""The list of files in Hudi's metadata table, read a partition at a time, equals the list read all at once."""
 
 from __future__ import annotations
 

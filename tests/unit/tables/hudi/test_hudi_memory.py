@@ -1,4 +1,4 @@
-"""What listing a large Hudi table took goes back to the system, once for each listing in full."""
+"""The memory used to list a large Hudi table goes back to the system, once for each full listing."""
 
 from __future__ import annotations
 

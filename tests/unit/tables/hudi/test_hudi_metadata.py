@@ -1,4 +1,4 @@
-"""Plans from a made-up metadata table of Hudi's: which records count, which are believed, and what damage does."""
+"""Plans from a made-up metadata table of Hudi's: which records count, which are trusted, and the effects of damage."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 LATER, PENDING = "20260101000000002", "20260101000000003"
-"""The instants of a second commit, and of one that runs."""
+"""The instants of a second commit, and of a running one."""
 
 
 class Made(FourGroups):
-    """Such a table by its statistics."""
+    """Such a table with its statistics."""
 
     def __init__(self, root: Path, **how: Any) -> None:
         super().__init__(root)
@@ -49,7 +49,7 @@ class Made(FourGroups):
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
-    """A table whose statistics are all there."""
+    """A table with complete statistics."""
     found = Made(tmp_path / "table")
     found.metadata.create([found.stat(number) for number in range(4)])
     return found
@@ -98,7 +98,7 @@ def test_blocks_of_completed_instants_alone_count(made: Made) -> None:
 
 
 def test_blocks_of_instants_that_run_in_the_table_do_not_count(made: Made) -> None:
-    """The metadata table is written first: an instant may be complete there alone."""
+    """The metadata table is written first: an instant may be complete only there."""
     made.metadata.append(PENDING, [made.stat(1, 600, 699)])
     made.metadata.complete(PENDING)
     assert made.kept("id = 655") == [1]
@@ -123,7 +123,7 @@ def test_a_later_record_widens_replaces_or_deletes(made: Made) -> None:
 
 
 def test_statistics_that_were_deleted_do_not_count(made: Made) -> None:
-    """A cleaner takes those out of the files that it deletes. What was written of such a file later counts."""
+    """A cleaner removes the statistics of the files that it deletes. Later statistics of such a file count."""
     gone = deletions([made.stat(2).key.decode(), made.stat(3).key.decode()])
     made.metadata.append_block(log_block(1, {0: INITIAL}, gone))
     assert made.kept("id = 15") == [1, 2], "those of the file 3 stand in the other file group"
@@ -213,7 +213,7 @@ def test_fields_of_another_type_cost_only_the_index(tmp_path: Path) -> None:
 
 
 def test_an_index_of_our_own_makes_them_needless(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The made-up files all hold the id 1, which Hudi's statistics deny of three."""
+    """The made-up files all hold the id 1, which Hudi's statistics exclude for three."""
     table = made.open()
     table.create_index("stats", on="id")
     monkeypatch.setattr(Stored, "read", lambda *_: pytest.fail("an HFile was read"))
@@ -230,7 +230,7 @@ def test_refresh_builds_nothing_of_what_hudi_keeps(made: Made) -> None:
 
 
 def test_a_contradiction_keeps_the_file_and_is_reported(made: Made) -> None:
-    """Where our index covers a part, both are asked; the files hold 1 alone, which Hudi's statistics deny of three."""
+    """Where our index covers a part, both are used; the files hold 1 alone, which Hudi's statistics deny for three."""
     made.open().create_index("stats", on="id")
     made.table.insert(["city=a"])
     made.groups = list(made.table.groups.values())
@@ -283,7 +283,7 @@ def test_a_metadata_table_that_is_gone_or_damaged_costs_only_itself(made: Made) 
 def test_no_damage_stops_a_plan(
     place: int, mutations: Sequence[tuple[str, int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A damaged file costs what it says: gzip has a checksum, so that nothing else is believed of it."""
+    """A damaged file costs only its own records: gzip has a checksum, so nothing else in it is trusted."""
     made = Made(tmp_path_factory.mktemp("damaged") / "table", groups=1)
     made.metadata.create([made.stat(number) for number in range(4)])
     log = made.metadata.append(INITIAL, [made.stat(0, 500, 599)])

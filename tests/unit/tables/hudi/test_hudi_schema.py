@@ -1,4 +1,4 @@
-"""Fields of Hudi tables: defaults, partition columns, and names that did not stay with their columns."""
+"""Fields of Hudi tables: defaults, partition columns, and names that moved between columns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def history(*versions: list[tuple[int, str, Any]]) -> bytes:
 
 
 def conflicts(*versions: list[tuple[int, str, Any]]) -> dict[str, str]:
-    """Why a column may be another one in older files."""
+    """Why a name may mean another column in older files."""
     schema = table_schema(ARROW, avro(), SchemaHistory(history(*versions), "t"), properties(), "t")
     return {entry.name: entry.dispute for entry in schema if entry.dispute}
 

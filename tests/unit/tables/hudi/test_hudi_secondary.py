@@ -1,4 +1,4 @@
-"""Plans from made-up secondary indexes of Hudi's: what they prove, and when they are not believed."""
+"""Plans from made-up secondary indexes of Hudi's: what they prove, and when they are not trusted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Named(Keyed):
 
 @pytest.fixture
 def named(tmp_path: Path) -> Named:
-    """A table with a whole secondary index."""
+    """A table with a complete secondary index."""
     found = Named(tmp_path / "table")
     found.keys.second(INDEX, found.entries())
     return found
@@ -113,7 +113,7 @@ def test_other_types_are_not_looked_up(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_log_files_are_counted(named: Named) -> None:
-    """A row gets another name, one goes and comes back; then one entry is too many."""
+    """A row gets another name, one is removed and comes back; then there is one entry too many."""
     moved = {("n15", "15"): True, ("new", "15"): False, ("n22", "22"): True}
     named.keys.second_log(INDEX, LATER, moved)
     assert named.kept("name = 'n15'") == [1], "the instant has not completed"
@@ -127,7 +127,7 @@ def test_log_files_are_counted(named: Named) -> None:
 
 
 def test_an_entry_of_no_row_is_not_followed(named: Named) -> None:
-    """It makes up for the entry that row 15 lacks, so that the numbers agree."""
+    """It compensates for the missing entry of row 15, so that the numbers agree."""
     named.metadata.complete(LATER)
     named.keys.second_log(INDEX, LATER, {("n15", "15"): True, ("n15", "gone"): False})
     assert named.kept("name = 'n15'") == EVERYTHING
@@ -149,7 +149,7 @@ def test_an_index_that_lost_a_log_file_is_not_believed(named: Named) -> None:
 
 @pytest.mark.slow
 def test_it_is_not_believed_without_the_record_index(tmp_path: Path) -> None:
-    """A key stands in two files: the record index has 40 keys, the files have 41 rows."""
+    """A key is in two files: the record index has 40 keys, the files have 41 rows."""
     named = Named(tmp_path / "table")
     named.keys.second(INDEX, named.entries())
     named.metadata.append(LATER, named.stats(3, values=11))
@@ -159,7 +159,7 @@ def test_it_is_not_believed_without_the_record_index(tmp_path: Path) -> None:
 
 
 def test_tables_of_older_writers_are_not_believed(tmp_path: Path) -> None:
-    """hudi#14090: where a row moved to another partition, its entry was lost."""
+    """hudi#14090: the entry of a row that moved to another partition was lost."""
     named = Named(tmp_path / "table", {"hoodie.table.initial.version": "8"})
     named.keys.second(INDEX, named.entries())
     assert named.kept("name = 'n15'") == EVERYTHING
@@ -167,7 +167,7 @@ def test_tables_of_older_writers_are_not_believed(tmp_path: Path) -> None:
 
 
 def test_after_schema_on_read_it_is_not_believed(named: Named) -> None:
-    """The name may have been another column's when the index was made."""
+    """The name may have belonged to another column when the index was created."""
     schemas = named.table.root / ".hoodie" / ".schema"
     schemas.mkdir()
     (schemas / f"{LATER}.schemacommit").write_text('{"schemas": []}')
@@ -176,7 +176,7 @@ def test_after_schema_on_read_it_is_not_believed(named: Named) -> None:
 
 
 def test_texts_of_files_with_other_types_are_not_believed(named: Named) -> None:
-    """A column that was a double once: its text may have been written otherwise than engines write it."""
+    """A column that was once a double: its text may differ from what engines write."""
     group = named.groups[0]
     named.metadata.append(LATER, [Stat(group.partition, group.base, "name", 1.5, 2.5, values=10)])
     named.metadata.complete(LATER)

@@ -1,4 +1,4 @@
-"""A first listing that machines share out: the snapshot is that of one process, or that process lists the table."""
+"""A first listing shared among machines: the snapshot equals that of one process, or that process lists the table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ is_seen_by_all = full._is_seen_by_all
 
 
 class Machines(LocalRunner):
-    """A runner whose machines are this process; what comes of each task can be changed."""
+    """A runner whose machines are this process; the result of each task can be changed."""
 
     def __init__(self, change: Callable[[Answers], Answers] = lambda answers: answers) -> None:
         self.shared = 0
@@ -124,7 +124,7 @@ def listed_tables(start_session: Callable[[], SparkSession]) -> AllTables:
 
 
 LISTED = [name for name in ALL if not name.endswith("_v6")]
-"""Tables that are listed by the metadata table's list of files; the others have none that is known to be whole."""
+"""Tables listed by the metadata table's list of files; the others have none that is known to be complete."""
 
 
 @pytest.mark.sampled(4)
@@ -161,7 +161,7 @@ def leave_a_file(root: Path) -> None:
 def test_what_the_folders_hold_is_no_matter_where_hudi_lists_the_files(
     name: str, change: Callable[[Path], None], listed_tables: AllTables, tmp_path: Path
 ) -> None:
-    """A machine that lacks a file would otherwise leave it out of the snapshot, or show an older one in its place."""
+    """Otherwise a machine that lacks a file would leave it out of the snapshot, or show an older one instead."""
     root = tmp_path / "t"
     shutil.copytree(listed_tables.path(name), root)
     expected = HudiSource(str(root)).snapshot()
@@ -363,7 +363,7 @@ def test_machines_that_fail_cost_no_slice(
     assert (built.indexed, machines.shared, here.call_count) == (20, 1, 1)
     assert len(pruner.open_table(str(table.root)).plan("id = 1").files) == 20
     left = len(MetadataTable.open(open_store(f"{table.root}.pruner")).unreferenced())
-    # What nobody named stays until a vacuum finds it.
+    # Files that are not referenced stay until a vacuum finds them.
     assert left == (MACHINES if change is fail else 1)
 
 
@@ -405,7 +405,7 @@ def add_a_stranger(table: SyntheticTable) -> None:
 def test_what_happens_to_the_table_meanwhile_costs_no_slice(
     event: Callable[[SyntheticTable], None], moment: str, tmp_path: Path
 ) -> None:
-    """Before, between or after the parts, and after the table was cut into them."""
+    """Before, between or after the parts, and after the table was split into them."""
     table = made(tmp_path / "t", files=40)
     metadata = MetadataTable(open_store(str(tmp_path / "place")))
     source = HudiSource(str(table.root))
@@ -430,7 +430,7 @@ def test_what_happens_to_the_table_meanwhile_costs_no_slice(
 
 
 def test_a_machine_that_sees_another_table_lists_nothing(tmp_path: Path) -> None:
-    """A mount that lags behind, say: what it lacks would be missing from every plan."""
+    """For example a lagging mount: files that it lacks would be missing from every plan."""
     table = made(tmp_path / "t")
     parts = HudiSource(str(table.root)).parts(MACHINES)
     assert parts is not None
@@ -474,7 +474,7 @@ def test_what_is_soon_listed_is_not_shared_out(tmp_path: Path, monkeypatch: pyte
     begun = HudiSource(str(table.root))
     begun.snapshot()
     assert begun.parts(MACHINES) is None
-    # The folders of a disk may hold less on another machine.
+    # The folders of a disk may hold fewer files on another machine.
     with mock.patch.object(full, "_is_seen_by_all", is_seen_by_all):
         assert HudiSource(str(table.root)).parts(MACHINES) is None
     # Data beside the folders belongs to no part.
@@ -488,7 +488,7 @@ def test_what_is_soon_listed_is_not_shared_out(tmp_path: Path, monkeypatch: pyte
     names=st.sets(st.text("ab-./", min_size=1, max_size=4), min_size=2, max_size=12), most=st.integers(1, 6)
 )
 def test_all_partitions_of_a_part_come_before_those_of_the_next(names: set[str], most: int) -> None:
-    """Partitions are sorted by their whole paths, and folders stand for all partitions in them."""
+    """Partitions are sorted by their full paths, and folders represent all partitions in them."""
     folders = sorted({name.strip("/").replace("//", "/") for name in names} - {""})
     folders = [at for at in folders if not any(at.startswith(f"{other}/") for other in folders)]
     cuts = full._cuts_of_folders(folders, most)

@@ -89,7 +89,7 @@ def table(tmp_path: Path) -> SyntheticTable:
 
 
 def leave_behind(table: SyntheticTable, token: str) -> tuple[str, Path]:
-    """What a task that ran twice leaves: a second base file of one write. Returns the file that was committed, too."""
+    """What a task that ran twice leaves: a second base file of one write. Returns the committed file, too."""
     group = next(iter(table.groups.values()))
     folder = table.root / group.partition
     left = folder / group.base.replace("_0-1-", f"_{token}-")
@@ -155,7 +155,7 @@ def test_what_lies_beside_the_data_is_no_data(table: SyntheticTable) -> None:
 
 
 def test_a_clean_that_is_older_than_every_write_hides_none_of_them(table: SyntheticTable) -> None:
-    """Writes are archived by themselves: the files of an archived one stay, whatever else the timeline begins with."""
+    """Writes are archived independently: the files of an archived one stay, whatever else the timeline begins with."""
     before = listed(table.root)
     (oldest,) = (table.root / ".hoodie").glob("*.deltacommit")
     table.update(list(table.groups)[:1], "compaction")
@@ -235,7 +235,7 @@ def with_wall_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Synthet
 def test_a_table_with_a_wall_clock_opens_and_lists(
     with_wall_clock: Callable[[Path], SyntheticTable], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark's TIMESTAMP_NTZ ended in a panic of hudi-rs, with 40 lines on standard error and "not yet implemented"."""
+    """Spark's TIMESTAMP_NTZ caused a panic of hudi-rs, with 40 lines on standard error and "not yet implemented"."""
     table = with_wall_clock(tmp_path / "t")
     table.insert(["city=a", "city=b"])
     opened = pruner.open_table(str(table.root))

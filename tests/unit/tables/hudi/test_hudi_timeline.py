@@ -1,4 +1,4 @@
-"""The timeline from names alone, properties, and what the names of files say."""
+"""The timeline from names alone, properties, and the meaning of file names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_settled_is_what_completed_or_was_archived():
 
 @pytest.mark.parametrize("state", ["", ".requested"])
 def test_an_indexer_that_stays_leaves_what_was_archived_behind_it_settled(state: str):
-    """Hudi archives writes and leaves the instant of CREATE INDEX, which may be older than all of them."""
+    """Hudi archives writes and keeps the instant of CREATE INDEX, which may be older than all of them."""
     indexing = f"{T1}.indexing{state}" if state else f"{T1}_{T1}.indexing"
     found = timeline(indexing, f"{T3}_{T3}.commit")
     assert found.settled(T2)
@@ -124,7 +124,7 @@ BY_PAYLOAD = {
     "record_merge_mode": "CUSTOM",
     "record_merge_strategy_id": "00000000-0000-0000-0000-000000000000",
 }
-"""What version 8 stores for payloads that combine rows, and for those that are unknown."""
+"""What version 8 stores for payloads that combine rows, and for unknown payloads."""
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -152,13 +152,13 @@ BY_PAYLOAD = {
         ({"record_merge_strategy_id": "1897ef5f-18bc-4557-939c-9d6a8afd1519"}, False),
         ({"compaction_payload_class": f"{PACKAGE}PartialUpdateAvroPayload"}, True),
         ({"compaction_payload_class": "com.example.Sum"}, False),
-        # Hudi 1.2 for Spark has no such class, so what it does could not be tried.
+        # Hudi 1.2 for Spark has no such class, so its behavior could not be tested.
         ({"compaction_payload_class": f"{PACKAGE}FirstValueAvroPayload"}, False),
         ({**BY_PAYLOAD, "compaction_payload_class": f"{PACKAGE}FirstValueAvroPayload"}, False),
     ],
 )
 def test_logs_count_only_where_merging_makes_no_values(version: int, properties: dict[str, str], known: bool):
-    """R5: slices with logs are unsettled under mergers that could be anything; slices without never are."""
+    """R5: slices with logs are unsettled under unknown mergers; slices without logs never are."""
     state = timeline(f"{T1}_{T2}.deltacommit", version=version, table_type="MERGE_ON_READ", **properties)
     with_logs = _slice(f"f_1_{T1}.parquet", f".f_{T1}.log.1_0-1-1")
     plain, logged = mark_unsettled([_slice(), with_logs], state)

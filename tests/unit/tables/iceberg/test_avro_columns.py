@@ -1,4 +1,4 @@
-"""Records decoded field by field are what fastavro reads of them, and damaged ones are refused or read alike."""
+"""Records decoded field by field equal what fastavro reads, and damaged ones are refused or read identically."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _written(random: Random, schema: Any) -> bytes:
 
 
 def _read(record: bytes, schema: Any) -> Any:
-    """What fastavro reads; None where it does not end with the bytes."""
+    """What fastavro reads; None if it does not end with the bytes."""
     buffer = io.BytesIO(record)
     try:
         found = fastavro.schemaless_reader(buffer, schema, None, return_record_name=True)
@@ -75,7 +75,7 @@ def test_fields_are_what_fastavro_reads(seed: int) -> None:
     records = [_written(random, schema) for _ in range(random.randint(0, 12))]
     expected: list[Any] = [_read(record, schema) for record in records]
     for field in schema["fields"]:
-        # As text, so that -0.0 is not 0.0.
+        # As text, so that -0.0 differs from 0.0.
         found = decode_field(records, schema, field["name"])
         assert repr(found) == repr([each[field["name"]] for each in expected])
 

@@ -1,4 +1,4 @@
-"""Rows that equality deletes of Iceberg remove, against a comparison of each row with each delete."""
+"""Rows removed by equality deletes of Iceberg, against a comparison of each row with each delete."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _written(path: Path, ids: tuple[int, ...], rows: list[tuple[Any, ...]], grou
 
 
 def _alike(value: Any) -> Any:
-    """What Java finds equal: one NaN, two zeros."""
+    """Java's equality: one NaN, two zeros."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else struct.pack("d", value)
     return value
@@ -124,7 +124,7 @@ def test_a_column_that_its_partition_alone_has_is_compared_by_that(tmp_path: Pat
 
 @pytest.mark.parametrize("id_", KINDS)
 def test_a_column_that_a_file_lacks_is_compared_by_its_default(tmp_path: Path, id_: int) -> None:
-    """A struct that is NULL has no field, so that no default stands for it."""
+    """A NULL struct has no fields, so no default applies to them."""
     field = pa.field("new", TYPES[id_], metadata={FIELD_ID: str(id_)})
     values = pa.array([KINDS[id_][1][1]], pa.binary(16) if id_ == 9 else TYPES[id_]).cast(TYPES[id_])
     mask = pa.array([False, True, False])

@@ -1,4 +1,4 @@
-"""A table that is followed from commit to commit says at each state what one that is opened anew says."""
+"""A table that is followed from commit to commit reports at each state what a newly opened one reports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _same(followed: pruner.Table, root: Path, conditions: list[str]) -> None:
 
 
 def test_any_history_of_manifests(tmp_path: Path) -> None:
-    """Manifests come, go, and change places; `PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=…` tries more histories."""
+    """Manifests are added, removed and moved; `PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=…` tries more histories."""
     for seed in range(first := profiles.seed(), first + profiles.examples(200) // 20):
         chance = random.Random(seed)
         root = tmp_path / str(seed) / "t"
@@ -115,7 +115,7 @@ def test_a_file_that_comes_twice_is_refused(tmp_path: Path) -> None:
 
 
 class Published:
-    """A table of PyIceberg's whose metadata is also there as that of a table that keeps its own versions."""
+    """A PyIceberg table whose metadata is also published like that of a table that keeps its own versions."""
 
     def __init__(self, folder: Path, spec: str) -> None:
         self.table = IcebergLake(folder).create("t", spec)

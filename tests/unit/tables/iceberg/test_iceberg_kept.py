@@ -1,7 +1,7 @@
-"""Random conditions on Iceberg tables: no file with a match is left out, and none stays that pyiceberg leaves out.
+"""Random conditions on Iceberg tables: no file with a match is dropped, and none stays that pyiceberg drops.
 
-Rows are the judge of what has to stay: pyiceberg itself loses rows (NaN, `NotStartsWith`). Of what more than that
-stays, pyiceberg's own planning is.
+Rows decide what must stay: pyiceberg itself loses rows (NaN, `NotStartsWith`). What may stay beyond that is decided by
+pyiceberg's own planning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pruner
 from tests.support.iceberg.tables import SPECS, IcebergLake, changed, rows
 from tests.support.running import profiles
 
-ice: Any = expressions  # whose arguments have no types
+ice: Any = expressions  # its arguments have no types
 
 LITERALS: dict[str, tuple[Any, ...]] = {
     "key_": (0, 17, 40, 95, 101, -1, 23, 24, 2**63 - 1),
@@ -47,7 +47,7 @@ LITERALS: dict[str, tuple[Any, ...]] = {
     "box.b": ("b3", "b90", "c"),
     "added": (1, 119, 30),
 }
-"""Values to compare columns with, as pyiceberg takes them, which lie inside, outside and at the ends of files."""
+"""Values to compare columns with, as pyiceberg takes them: inside, outside and at the ends of files."""
 
 TYPES = {
     "small": "DOUBLE",
@@ -71,9 +71,9 @@ ALWAYS = {True: ice.AlwaysTrue(), False: ice.AlwaysFalse()}
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition in SQL and as pyiceberg has it.
+    """A condition in SQL and in pyiceberg's form.
 
-    `others` are what pruner takes for possible besides, where it believes less than pyiceberg (docs/iceberg.md).
+    `others` are what pruner also takes for possible, where it trusts less than pyiceberg (docs/iceberg.md).
     """
 
     sql: str
@@ -105,7 +105,7 @@ def _comparison(random: Random) -> Condition:
         found = Condition(f"{_quoted(name)} {form} ({', '.join(literals)})", made(name, some))
     elif form.endswith("NULL"):
         made = ice.IsNull if form == "IS NULL" else ice.NotNull
-        # Counts of NULL inside structs are not believed.
+        # Counts of NULL inside structs are not trusted.
         others = list(ALWAYS.values()) if "." in name else []
         return Condition(f"{_quoted(name)} {form}", made(name), others)
     elif form.endswith("LIKE"):
@@ -115,7 +115,7 @@ def _comparison(random: Random) -> Condition:
         form = random.choice(list(OPERATORS)) if form == "compare" else form
         found = Condition(f"{_quoted(name)} {form} {literals[0]}", OPERATORS[form](name, some[0]))
     if TYPES.get(name) == "DOUBLE":
-        # NaN is greater than any number in SQL, and pyiceberg counts none: each file may have some.
+        # NaN is greater than any number in SQL, and pyiceberg does not count it: each file may have some.
         return Condition(found.sql, found.ice, [ALWAYS[form in ("<>", ">", ">=", "NOT IN")]])
     return found
 
@@ -140,7 +140,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", ["identity", "months", "texts", "years"])
 def test_no_file_stays_that_pyiceberg_leaves_out(lake: IcebergLake, spec: str) -> None:
-    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` tries so many on each table."""
+    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` tries this many on each table."""
     number = list(SPECS).index(spec)
     random = Random(profiles.seed() + number)
     table = changed(lake, spec, 1 + number % 2)
@@ -159,7 +159,7 @@ def test_no_file_stays_that_pyiceberg_leaves_out(lake: IcebergLake, spec: str) -
             for other in condition.others if more else ():
                 more -= _of_pyiceberg(table, other)
         except TypeError as error:
-            # pyiceberg 0.12 compares a partition value that is NULL, where it makes what is left to be filtered.
+            # pyiceberg 0.12 compares a partition value that is NULL when it computes the residual.
             if "'NoneType'" not in str(error):
                 raise
             continue
@@ -171,7 +171,7 @@ def test_no_file_stays_that_pyiceberg_leaves_out(lake: IcebergLake, spec: str) -
 
 
 def test_a_field_of_structs_that_is_null_in_every_row(lake: IcebergLake) -> None:
-    """Counts of NULL inside structs are believed where they are as many as the rows, whoever counts the struct's."""
+    """Counts of NULL inside structs are trusted if they equal the number of rows, whoever counts the struct's."""
     made = lake.create("nulls")
     whole = rows(made, range(8))
     place = whole.column_names.index("box")
@@ -193,7 +193,7 @@ def _of_pyiceberg(table: Table, condition: Any) -> set[str]:
 
 
 def _matching(table: Table, conditions: list[Condition]) -> Iterator[set[str]]:
-    """The files that hold a row for which each condition is true, of a scan of all rows."""
+    """The files with a row for which each condition is true, from a scan of all rows."""
     scan = table.scan()
     parts: list[pa.Table] = []
     for task in scan.plan_files():

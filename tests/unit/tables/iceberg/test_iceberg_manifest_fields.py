@@ -1,4 +1,4 @@
-"""Damaged and foreign schemas of manifests and lists: no field that a version requires may count as left out."""
+"""Damaged and foreign schemas of manifests and lists: no field that a version requires may count as omitted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_damaged_fields_of_pyiceberg(version: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_bits_of_headers(tmp_path: Path) -> None:
-    """A flipped bit of the header is refused or changes nothing: no field is taken for another, or for left out."""
+    """A flipped bit of the header is refused or changes nothing: no field is taken for another, or for omitted."""
     lists, manifests = _of_pyiceberg(tmp_path, 2)
     chance = random.Random(profiles.seed())
     reads: list[tuple[bytes, Callable[[bytes], Any]]] = [
@@ -95,7 +95,7 @@ def test_bits_of_headers(tmp_path: Path) -> None:
 
 
 def _lacks_a_partition(found: Any, expected: Any) -> bool:
-    """Whether a field of the spec is missing, so that a table that has it refuses the manifest."""
+    """Whether a field of the spec is missing, so that a table with that field refuses the manifest."""
     if not isinstance(expected, dict):
         return False
     pairs = zip(found["partitions"], expected["partitions"], strict=True)

@@ -1,4 +1,4 @@
-"""Manifests decoded into columns: they say what fastavro reads of them, or are refused with one sentence."""
+"""Manifests decoded into columns: they equal what fastavro reads, or are refused with one sentence."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.support.running import profiles
 
 ANY = ManifestFile("m.avro", 0, 0, 9)
 OLD = ManifestFile("m.avro", 0, 0, 0)
-"""Of version 1, which has no sequence numbers."""
+"""For version 1, which has no sequence numbers."""
 
 
 @pytest.mark.sampled(15)
@@ -82,7 +82,7 @@ def test_codecs_that_fastavro_has_not(codec: str) -> None:
     packed = repacked(data, unpacked(data), codec)
     whole = of_manifest(read_manifest(data, ANY, "m.avro"))
     assert of_manifest(read_manifest(packed, ANY, "m.avro")) == whole
-    # The last block's bytes, from its end on: Avro's checksum behind Snappy's, and frames of Zstandard that are cut.
+    # The end of the last block: Avro's checksum after Snappy's data, and truncated frames of Zstandard.
     sync = 16
     damaged = packed[: -sync - 1] + bytes([packed[-sync - 1] ^ 4]) + packed[-sync:]
     if codec == "zstandard":
@@ -110,7 +110,7 @@ def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("at_once", [3_000, 1 << 25])
 def test_manifests_that_are_decoded_together(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is as fastavro reads it by itself; a damaged one is named."""
+    """Each equals what fastavro reads of it alone; a damaged one is named."""
     monkeypatch.setattr(decoder, "AT_ONCE", at_once)
     monkeypatch.setattr(manifests, "AT_ONCE", at_once)
     chance = random.Random(7)
@@ -141,7 +141,7 @@ def test_manifests_that_are_decoded_together(at_once: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("least_lanes", [1, 8, 10**9])
 def test_mutated_manifests_are_right_or_refused(least_lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=300000` tries so many in each of the three."""
+    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=300000` tries this many in each of the three."""
     monkeypatch.setattr(decoder, "_FEW", least_lanes)
     assert _outcomes(run_mutation) == {"right", "refused"}
 
@@ -151,14 +151,14 @@ def test_mutated_manifest_lists_are_right_or_refused() -> None:
 
 
 _LONGEST = 20
-"""Seconds of processor time for one small input, on the slowest machine."""
+"""Seconds of CPU time for one small input, on the slowest machine."""
 
 _MOST_MEMORY = 1 << 31
-"""Bytes by which the process may grow, whatever the inputs say of their lengths."""
+"""Bytes by which the process may grow, whatever lengths the inputs claim."""
 
 
 def _outcomes(attempt: Callable[[int], str]) -> set[str]:
-    """What comes of some inputs, each made of a number of its own, which a failure names."""
+    """The outcomes of some inputs, each made from its own seed, which a failure names."""
     first = profiles.seed() << 24
     outcomes: set[str] = set()
     before = _peak()
@@ -175,7 +175,7 @@ def _outcomes(attempt: Callable[[int], str]) -> set[str]:
 
 
 def _peak() -> int:
-    """The most memory that the process has held, in bytes."""
+    """The peak memory of the process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -183,12 +183,12 @@ _KNOWN: dict[int, tuple[bytes, list[Any]]] = {}
 
 
 def run_mutation(seed: int) -> str:
-    """Read a manifest with changed bytes: what was read must be what fastavro reads."""
+    """Read a manifest with changed bytes: the result must equal what fastavro reads."""
     chance = random.Random(seed)
     kind = seed % 12
     if kind not in _KNOWN:
         made = random.Random(kind)
-        # Maps of 90 columns take most of the time, and are two bytes longer in their counts alone.
+        # Maps of 90 columns take most of the time, and their counts alone are two bytes longer.
         widths = (0, 1, 3, 5, 90) if kind == 0 else (0, 1, 3)
         entries = [random_entry(made, number, widths) for number in range((2, 40, 12)[kind % 3])]
         some = PARTITIONS[: kind % 4]
@@ -201,7 +201,7 @@ _LISTS: dict[int, tuple[bytes, list[Any]]] = {}
 
 
 def run_mutation_of_a_list(seed: int) -> str:
-    """Read a manifest list with changed bytes: what was read must be what fastavro reads."""
+    """Read a manifest list with changed bytes: the result must equal what fastavro reads."""
     version = 1 + seed % 3
     if version not in _LISTS:
         made = random.Random(version)
@@ -354,7 +354,7 @@ def _read_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _said(table: source.IcebergSource) -> list[Any]:
-    """All that the manifests of a table's snapshot say."""
+    """The full content of the manifests of a table's snapshot."""
     state = table.state_of(table.snapshot())
     assert state is not None
     return [of_manifest(each) for each in (*(part.manifest for part in state.parts), *state.deletes)]
@@ -384,7 +384,7 @@ def test_another_process_decodes_new_manifests_alone(tmp_path: Path, monkeypatch
     newer = third.saved(look.id)
     assert newer is not None
     assert newer.table.num_rows == 2
-    # A look of another layout, or of another kind of table, is as good as none.
+    # A saved state of another layout, or of another kind of table, is ignored.
     for strange in (
         SavedLook("iceberg manifests 0 x", look.table),
         SavedLook(look.id, look.table.drop(["files"])),
@@ -414,7 +414,7 @@ def test_saved_manifests_say_what_was_decoded(version: int, monkeypatch: pytest.
         again = found.manifest(line)
         assert again is not None
         assert of_manifest(again) == of_manifest(manifest)
-        # Where the list says anything else of a path, another file may lie there.
+        # If the list says anything else about a path, another file may be there.
         for name in ("spec_id", "content", "sequence_number", "length", "snapshot_id"):
             assert found.manifest(replace(line, **{name: 77})) is None
     for name in ("files", "partitions", "lower_bounds"):

@@ -1,4 +1,4 @@
-"""The state of an Iceberg table that an engine scans: a snapshot by a schema, of metadata that may be newer."""
+"""The state of an Iceberg table that an engine scans: a snapshot with a schema, from metadata that may be newer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(lake: IcebergLake) -> Any:
 
 
 def _scanned(table: Any, *, told: bool = False) -> str:
-    """What a scan of the newest state says of it."""
+    """What a scan of the newest state reports about it."""
     found = f"{table.metadata.current_snapshot_id}@{table.metadata.current_schema_id}"
     return f"{found}@{table.metadata_location.rpartition('/')[2]}" if told else found
 
@@ -48,7 +48,7 @@ def test_the_current_state_is_the_snapshot_that_is_at_hand(table: Any) -> None:
 
 
 def test_a_snapshot_is_read_by_the_schema_that_is_asked_for(table: Any) -> None:
-    """The names of two columns change places: each schema finds the other column by them."""
+    """The names of two columns are swapped: each schema finds the other column by them."""
     before = _scanned(table)
     with table.update_schema() as schema:
         schema.rename_column("id", "number_")
@@ -84,7 +84,7 @@ def test_a_file_of_another_folder_is_no_state(table: Any) -> None:
 
 
 def test_metadata_of_another_table_is_refused(lake: IcebergLake, table: Any) -> None:
-    """A table that was made anew at the place of one that was dropped."""
+    """A table that was created at the location of a dropped one."""
     opened = pruner.open_table(table.metadata_location)
     folder = Path(table.metadata_location.removeprefix("file://")).parent
     other = lake.create("other")
@@ -97,7 +97,7 @@ def test_metadata_of_another_table_is_refused(lake: IcebergLake, table: Any) -> 
 
 @pytest.mark.slow
 def test_past_states_are_let_go(table: Any) -> None:
-    """A service plans for ever over a table that changes for ever."""
+    """A service plans forever over a table that keeps changing."""
     opened = pruner.open_table(table.metadata_location)
     for number in range(12):
         table.append(rows(table, range(number, number + 1)))
@@ -109,7 +109,7 @@ def test_past_states_are_let_go(table: Any) -> None:
 
 
 def test_a_look_at_the_past_does_not_hide_what_is_new(table: Any, tmp_path: Path) -> None:
-    """A table that keeps its own versions: the past is looked at between a commit and the next look."""
+    """A table that keeps its own versions: the past is read between a commit and the next snapshot read."""
     place = Path(table.location().removeprefix("file://"))
     first = table.metadata.current_snapshot_id
     _keep_version(table, place, 1)
@@ -123,7 +123,7 @@ def test_a_look_at_the_past_does_not_hide_what_is_new(table: Any, tmp_path: Path
 
 
 def _keep_version(table: Any, place: Path, version: int) -> None:
-    """Leave the newest metadata as a writer does that needs no catalog."""
+    """Publish the newest metadata like a writer that needs no catalog."""
     shutil.copy(table.metadata_location.removeprefix("file://"), place / f"metadata/v{version}.metadata.json")
     (place / "metadata/version-hint.text").write_text(str(version), encoding="ascii")
 
@@ -133,7 +133,7 @@ def _asked(table: str, as_of: str | None) -> PlanRequest:
 
 
 def test_the_service_plans_on_the_state_that_is_asked_for(table: Any, tmp_path: Path) -> None:
-    """By the table's place, too, though the configuration names a metadata file."""
+    """Also by the table's location, although the configuration names a metadata file."""
     config = tmp_path / "pruner.toml"
     config.write_text(
         f'[tables.t]\nuri = "{table.metadata_location.removeprefix("file://")}"\n', encoding="utf-8"

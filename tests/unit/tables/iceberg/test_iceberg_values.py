@@ -1,4 +1,4 @@
-"""Bounds of Iceberg's manifests as values, and what partition transforms say of columns, against pyiceberg."""
+"""Bounds of Iceberg's manifests as values, and what partition transforms say about columns, against pyiceberg."""
 
 from __future__ import annotations
 
@@ -165,12 +165,12 @@ def test_truncated_numbers_short_of_the_ends_of_a_type_are_bounded() -> None:
 
 
 def _code_units(text: str, width: int) -> str:
-    """A text as writers cut it that count units of UTF-16: Iceberg for Java before 0.7 (iceberg#293)."""
+    """A text as cut by writers that count units of UTF-16: Iceberg for Java before 0.7 (iceberg#293)."""
     return text.encode("utf-16-le")[: 2 * width].decode("utf-16-le")
 
 
 def _utf8_bytes(text: str, width: int) -> str:
-    """A text as writers cut it that count bytes: Iceberg for Go before June 2026 (iceberg-go#1222)."""
+    """A text as cut by writers that count bytes: Iceberg for Go before June 2026 (iceberg-go#1222)."""
     return text.encode()[:width].decode()
 
 
@@ -232,7 +232,7 @@ def test_nothing_is_said_by_a_transform_that_is_not_known(transform: str, value:
 
 @pytest.mark.parametrize("period", ["year", "month", "day"])
 def test_dates_before_1970_may_be_in_the_next_period(period: str) -> None:
-    """Older writers rounded towards zero: a date of the month before 1970 is in month 0 of theirs (trap)."""
+    """Older writers rounded towards zero: they put a date of the month before 1970 into month 0 (trap)."""
     before = extent_of(period, 0, pa.date32())
     assert before is not None
     assert before.lower is None
@@ -245,7 +245,7 @@ def test_dates_before_1970_may_be_in_the_next_period(period: str) -> None:
 
 
 def _stored(value: Any) -> Any:
-    """A value as bounds and partition tuples have it."""
+    """A value as bounds and partition tuples store it."""
     match value:
         case datetime():
             return datetime_to_micros(value)
@@ -301,7 +301,7 @@ def test_an_identity_of_a_date_says_nothing_of_the_timestamp_that_it_became() ->
     ],
 )
 def test_deletes_of_a_partition_meet_its_files(data: tuple[Any, ...], delete: tuple[Any, ...]) -> None:
-    """NaN is no key of itself, and a decimal that was promoted is written in more bytes."""
+    """NaN is not equal to itself as a key, and a promoted decimal is written in more bytes."""
     plan = DeletePlan()
     plan.add(_position_deletes((3, delete)), is_partitioned=True)
     found = plan.of("file:/t/a.parquet", 1, (3, data))
@@ -312,7 +312,7 @@ def test_deletes_of_a_partition_meet_its_files(data: tuple[Any, ...], delete: tu
 
 
 def test_deletes_of_one_file_meet_it_whatever_the_partitions_say() -> None:
-    """Java writes NULL for a value whose column was dropped when it rewrites a manifest, and goes by the path."""
+    """When Java rewrites a manifest, it writes NULL for a value whose column was dropped, and uses the path."""
     place = b"file:/t/a.parquet"
     plan = DeletePlan()
     plan.add(replace(_position_deletes((3, (0,))), first=place, last=place), is_partitioned=True)
@@ -397,7 +397,7 @@ def test_the_hashes_of_the_specification() -> None:
 def test_s7_a_bound_that_may_have_been_cut_is_not_the_one_value(
     tmp_path: Path, value: str, *, is_one: bool
 ) -> None:
-    """Where a writer cuts a text and does not raise the upper bound, both bounds are equal."""
+    """If a writer cuts a text and does not raise the upper bound, both bounds are equal."""
     table = IcebergLake(tmp_path).create("t")
     table.append(rows(table, range(1)).set_column(9, "name", [[value]]))
     (path,) = tmp_path.rglob("*-m0.avro")
