@@ -149,6 +149,12 @@ def _joined(encoded: list[Any]) -> tuple[list[Positions], Any]:
     first = encoded[0].dictionary
     if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
         return [_positions(part, len(first)) for part in encoded], first
+    if pa.types.is_float16(first.type):
+        # pyarrow 26 would take the bits of these for the numbers of the unified dictionary.
+        encoded = [
+            pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.float32()))
+            for part in encoded
+        ]
     chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
     # Its chunks have the same dictionary, or the beginning of the last one's.
     dictionary = max((chunk.dictionary for chunk in chunks), key=len)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,7 @@ from pyroaring import BitMap
 from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bitmap.packing import checksum, pack_rows
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE
+from pruner.pipeline import footers
 from pruner.pipeline.footers import DictionaryPage, FileReader, dictionary_pages, parse_header
 from pruner.schema import Field
 from tests.support.running.profiles import examples
@@ -220,3 +222,39 @@ def test_runs_are_neighbours() -> None:
     assert list(BitMap.deserialize(found)) == rows
     assert all(one < other for one, other in pairwise(rows))
     assert found == BitMap(rows).serialize()
+
+
+IN_PARTS = (
+    pa.array([1.5, 0.5, -0.0, 0.0, float("nan"), None], pa.float16()),
+    pa.array([1.5, 0.5, -0.0, 0.0, float("nan"), None], pa.float32()),
+    pa.array([1.5, 0.5, -0.0, 0.0, float("nan"), None], pa.float64()),
+    *(pa.array([3, 1, None, 2], type_) for type_ in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+    *(pa.array([3, 1, None, 2], type_) for type_ in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
+    pa.array([True, None, False]),
+    *(
+        pa.array([3, 1, None, 2], type_)
+        for type_ in (pa.date32(), pa.timestamp("ms"), pa.timestamp("us", "UTC"))
+    ),
+    *(pa.array([3, 1, None, 2], type_) for type_ in (pa.time32("ms"), pa.time64("us"), pa.timestamp("ns"))),
+    *(pa.array([b"b", b"a", None], type_) for type_ in (pa.binary(), pa.binary(1), pa.large_binary())),
+    *(pa.array(["b", "a", None], type_) for type_ in (pa.string(), pa.large_string())),
+    *(pa.array([Decimal("1.5"), Decimal("-2"), None], pa.decimal128(digits, 2)) for digits in (4, 12, 30)),
+)
+
+
+@pytest.mark.parametrize("values", IN_PARTS, ids=lambda values: str(values.type))
+def test_parts_with_dictionaries_of_their_own_are_recorded_as_one_part_is(
+    values: pa.Array[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyarrow 26 takes the bits of half-precision floats for the numbers of the dictionary that it unifies."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": values}), path)
+    field = Field(("x",), values.type)
+
+    def recorded() -> list[Any]:
+        with FileReader(str(path)) as reader:
+            return BITMAP.record(reader, field, {}).to_pylist()
+
+    whole = recorded()
+    monkeypatch.setattr(footers, "BATCH_ROWS", 1)
+    assert recorded() == whole
