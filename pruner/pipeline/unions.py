@@ -80,7 +80,10 @@ class UnionFooter:
         if not present and not left_out:
             return None
         texts = sorted({leaf.type_text for leaf in present} | set(left_out))
-        widest = _common(present)
+        stored = [
+            leaf for leaf, part in zip(leaves, self._parts, strict=True) if leaf and not part.is_rewritten
+        ]
+        widest = _common(present, stored or present)
         field = self._fields.get(path)
         if left_out or widest is None or (field is not None and _of_another_unit(widest, field)):
             return _unusable(path, present, " and ".join(texts))
@@ -179,15 +182,18 @@ class UnionReader:
         return (cast("Any", array).dictionary_encode() for array in self.batches(leaf))
 
 
-def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:
-    """The column whose type holds the values of all of them exactly; None if none of their types does."""
+def _common(leaves: Sequence[LeafColumn], stored: Sequence[LeafColumn]) -> LeafColumn | None:
+    """The column whose type holds the values of all of them exactly; None if none of their types does.
+
+    Engines read the `stored` ones by their Parquet types, of which there must be one (traps S23, S31). Rows that were
+    rewritten from Avro have none for engines.
+    """
     first = leaves[0] if leaves else None
     if first is None:
         return None
     if all(_same(leaf, first) for leaf in leaves):
-        return (
-            first if all(leaf.parquet == first.parquet for leaf in leaves) else replace(first, parquet=None)
-        )
+        parquet = stored[0].parquet
+        return replace(first, parquet=parquet) if all(leaf.parquet == parquet for leaf in stored) else None
     # Narrower types are INT32 with an annotation that values need not fit (trap S24).
     integers = all(leaf.type in (pa.int32(), pa.int64()) and not leaf.repeated for leaf in leaves)
     return replace(max(leaves, key=_width), parquet=None) if integers else None

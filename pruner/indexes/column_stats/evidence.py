@@ -26,6 +26,7 @@ from pruner.expr.bound.predicates import (
 )
 from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
+from pruner.expr.parquet_reading import NARROW
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.comparisons import Intervals, RunBounds, also, meet, possible_remainders
 from pruner.indexes.columns.ordering import RankOrder
@@ -177,8 +178,13 @@ class _Answer:
             case NotNullLeaf(), Outcome.NULL:
                 return self._pick(self._s.can_be_null)
             case NotNullLeaf(value=value), _:
-                holds = value is (outcome is Outcome.TRUE)
-                return self._pick(self._s.can_hold_values) if holds else np.zeros(self._count, np.bool_)
+                if value is (outcome is Outcome.TRUE):
+                    return self._pick(self._s.can_hold_values)
+                if not pa.types.is_timestamp(leaf.field.type) and leaf.field.type not in NARROW:
+                    return np.zeros(self._count, np.bool_)
+                # Engines may read finer units from files, and numbers of 32 bits.
+                unknown = ~self._s.covered if self._unread is None else ~self._s.covered | self._unread
+                return self._pick(self._s.can_hold_values & unknown)
 
     def of_values(self, leaf: ValueLeaf, outcome: Outcome) -> Mask:
         """The outcomes of comparisons."""

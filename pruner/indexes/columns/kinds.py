@@ -107,7 +107,7 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
     | integer | double | rounded outward; engines compare the rounded value |
     | half-precision floating point | float | unchanged |
     | decimal(p, s) | decimal with no fewer digits on either side of the point | rescaled exactly |
-    | timestamp of a unit, INT96 | timestamp of another unit | rescaled, rounded outward |
+    | timestamp of a unit, INT96 | timestamp of a finer unit, or of microseconds | rescaled, rounded outward |
     | no values (Parquet's null type) | any | all NULL |
 
     The numbers of timestamps are the same with and without zone; whether they mean the same to the asking engine is
@@ -137,8 +137,10 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
     return _SAME if alike or (types.is_date(file) and types.is_date(table_type)) else None
 
 
-def _timestamps(file_unit: str, table_unit: str, spread: int) -> Conversion:
+def _timestamps(file_unit: str, table_unit: str, spread: int) -> Conversion | None:
     file, table = _UNIT_NANOS[file_unit], _UNIT_NANOS[table_unit]
+    if table > max(file, _UNIT_NANOS["us"]):
+        return None  # only Hudi's tables of milliseconds: engines relabel such values, or show them as they are (S12)
     factor = max(1, file // table)
     return Conversion(factor, max(1, table // file), spread * (factor - 1))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.expr.bound.predicates import CompareLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, NotNullLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap.index import BITMAP
@@ -90,6 +90,55 @@ def test_found_log_timestamps_of_another_unit_than_the_tables(tmp_path: Path) ->
         assert isinstance(found, tuple)
         assert not isinstance(found, Failure)
         assert found[0] is trusted
+
+
+@pytest.mark.parametrize("kind", [COLUMN_STATS, BITMAP], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("unit", ["us", "ns"])
+@pytest.mark.parametrize("engine", ["spark", "duckdb", "trino"])
+def test_found_base_files_whose_unit_is_finer_than_the_tables_milliseconds(
+    kind: IndexType, unit: Any, engine: Any, tmp_path: Path
+) -> None:
+    """S12: Spark takes microseconds in UTC for the table's milliseconds; it and DuckDB show other microseconds as such.
+
+    So neither a range in the file's unit nor "no millisecond equals a microsecond" rules anything out.
+    """
+    path, field = tmp_path / "base.parquet", Field(("at",), pa.timestamp("ms", "UTC"))
+    pq.write_table(pa.table({"at": pa.array([1_700_000_000_000], pa.timestamp(unit, "UTC"))}), path)
+    records = _recorded(SliceFiles(0, str(path), path.stat().st_size, [], 0, DONE), kind, field)
+    slices = pa.array([0] * records.num_rows, pa.int32())
+    evidence = kind.load(records.append_column("__slice", slices), 1, field)
+    year_2020 = Point(1_577_836_800_000, 1_577_836_800_000)
+    for leaf in (
+        CompareLeaf(field, Operator.GT, year_2020),
+        CompareLeaf(field, Operator.LT, year_2020),
+        NotNullLeaf(field, False),
+        NotNullLeaf(field, True),
+    ):
+        held = evidence.possible(leaf, Outcome.TRUE, Semantics(engine=engine, zone="UTC"), None)
+        assert held is None or held.tolist() == [True], leaf
+
+
+@pytest.mark.parametrize(
+    ("type_", "kept"),
+    [
+        (pa.int8(), True),
+        (pa.uint16(), True),
+        (pa.timestamp("ms"), True),
+        (pa.timestamp("us"), True),
+        (pa.int32(), False),
+        (pa.int64(), False),
+        (pa.date32(), False),
+    ],
+    ids=str,
+)
+def test_found_values_that_the_tables_type_cannot_have_but_files_may(type_: pa.DataType, kept: bool) -> None:
+    """S12, S24: `tinyint_column = 300` is never true of the type; Trino and Spark read the stored 32 bits of a file."""
+    field = Field(("x",), type_)
+    none = pa.table({each.name: pa.array([], each.type) for each in COLUMN_STATS.record_schema})
+    evidence = COLUMN_STATS.load(none.append_column("__slice", pa.array([], pa.int32())), 1, field)
+    found = evidence.possible(NotNullLeaf(field, False), Outcome.TRUE, SEMANTICS, None)
+    assert found is not None
+    assert found.tolist() == [kept]
 
 
 def _partly_absent(folder: Path, column: str) -> SliceFiles:

@@ -19,9 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.indexes.column_stats.index import COLUMN_STATS
+from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows, read_rows
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
+from pruner.pipeline.unions import UnionReader
 from pruner.schema import Field
 from pruner.tables.hudi.logs import BlockType, blocks, records
 from tests.support.parquet.footers import claim, written_by
@@ -362,3 +364,33 @@ def test_s17_one_file_in_the_legacy_calendar_makes_bounds_of_all_unknown(
     found = record(tmp_path, base, [write_log(tmp_path, content)], Field(("d",), pa.date32()))
     assert (found["min_integer"], found["max_integer"]) == (None, None)
     assert "legacy calendar" in found["note"]
+
+
+def test_s31_the_parquet_type_of_a_slice_is_that_of_its_stored_files(tmp_path: Path):
+    """S23: engines read the base file by its own Parquet type, whatever rows of log files were rewritten as."""
+    decimals = pa.table({"x": pa.array([Decimal("1.50")], pa.decimal128(18, 2))})
+    base = tmp_path / "base.parquet"
+    pq.write_table(decimals, base, store_decimal_as_integer=True)
+    of_avro = {"type": "fixed", "name": "f", "size": 8, "logicalType": "decimal", "precision": 18, "scale": 2}
+    logs = [write_log(tmp_path, data_block([("x", of_avro)], [{"x": Decimal("1.50")}]))]
+    with FileReader(str(base)) as reader:
+        alone = reader.footer.leaf(("x",))
+    with union(base, logs) as reader:
+        leaf = reader.footer.leaf(("x",))
+    assert alone is not None
+    assert leaf is not None
+    assert (leaf.type, leaf.parquet) == (alone.type, alone.parquet)
+    assert leaf.parquet is not None
+
+    written_otherwise = pa.BufferOutputStream()
+    pq.write_table(decimals, written_otherwise)
+    logs = [write_log(tmp_path, block(BlockType.PARQUET, {0: T1}, written_otherwise.getvalue().to_pybytes()))]
+    with union(base, logs) as reader:
+        leaf = reader.footer.leaf(("x",))
+    assert leaf is not None
+    assert leaf.type is None, "two Parquet types, which an engine may read as two types"
+
+
+def union(base: Path, logs: Sequence[tuple[str, int]]) -> UnionReader:
+    rows = log_rows([log[0] for log in logs], sum(log[1] for log in logs), DONE, {})
+    return UnionReader("slice", FileReader(str(base)), rows, {})
