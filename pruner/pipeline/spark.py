@@ -80,8 +80,7 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
         PrunerError: something is missing there; the message says what, and how to ship it.
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
-    context = session.sparkContext
-    remedy = advice(context.master, context.pythonExec)
+    remedy = advice(*_master_and_python(session))
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
     # Spark may raise anything: without pyarrow, or with another Python, not even the probe runs.
@@ -94,6 +93,15 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
         raise PrunerError(f"the Spark executors lack {', '.join(answer['missing'])}: {remedy}")
     if answer["unreachable"]:
         raise PrunerError(f"the Spark executors cannot {answer['unreachable']}")
+
+
+def _master_and_python(session: Any) -> tuple[str, str]:
+    """The master of a session and the interpreter that its executors start."""
+    try:
+        return session.sparkContext.master, session.sparkContext.pythonExec
+    # Spark Connect has no context; the class of its error differs between versions.
+    except Exception:
+        return "a server of Spark Connect", "python3"
 
 
 _ON_A_CLUSTER = (

@@ -1,4 +1,4 @@
-"""`connect_read` over a real server of Spark Connect: run by `make check-matrix`, in the environment of Spark 4."""
+"""`connect_read` over a real Spark Connect server: run by `make check-matrix`, in the environment of Spark 4."""
 
 from __future__ import annotations
 
@@ -37,10 +37,34 @@ except PrunerError as error:
 spark.stop()
 """
 
+BUILDER = """
+import sys
+from pyspark.sql import SparkSession
+import pruner
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert ".connect." in type(spark).__module__
+made = pruner.open_table(sys.argv[1]).create_index("stats", on="*", run=spark)
+print(made.indexed, made.failures)
+spark.stop()
+"""
+
 
 def test_a_client_of_spark_connect_reads_the_files_that_are_left(tmp_path: Path) -> None:
     root = write_numbers(tmp_path / "numbers")
     pruner.open_table(root).create_index("stats", on="*")
+    assert _run(CLIENT, root).strip().endswith("done")
+
+
+def test_executors_of_a_spark_connect_server_build_an_index(tmp_path: Path) -> None:
+    root = write_numbers(tmp_path / "numbers")
+    table = pruner.open_table(root)
+    files = len(table.plan("true").files)
+    assert _run(BUILDER, root).strip().endswith(f"{files} ()")
+    assert 0 < table.plan("id = 42").kept < files
+
+
+def _run(program: str, root: Path) -> str:
     environment = {
         **os.environ,
         "JAVA_HOME": str(spark_java().home),
@@ -48,12 +72,13 @@ def test_a_client_of_spark_connect_reads_the_files_that_are_left(tmp_path: Path)
         "PYSPARK_PYTHON": sys.executable,
     }
     run = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(root)],
+        [sys.executable, "-c", program, str(root)],
         capture_output=True,
         text=True,
         check=False,
-        cwd=tmp_path,
+        cwd=root.parent,
         env=environment,
         timeout=300,
     )
-    assert run.stdout.strip().endswith("done"), run.stdout[-2000:] + run.stderr[-4000:]
+    assert not run.returncode, run.stdout[-2000:] + run.stderr[-4000:]
+    return run.stdout
