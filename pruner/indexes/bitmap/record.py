@@ -151,10 +151,8 @@ def _joined(encoded: list[Any]) -> tuple[list[Positions], Any]:
         return [_positions(part, len(first)) for part in encoded], first
     if pa.types.is_float16(first.type):
         # pyarrow 26 would take the bits of these for the numbers of the unified dictionary.
-        encoded = [
-            pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.float32()))
-            for part in encoded
-        ]
+        joined: Any = pa.DictionaryArray  # its stubs leave types open
+        encoded = [joined.from_arrays(part.indices, part.dictionary.cast(pa.float32())) for part in encoded]
     chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
     # Its chunks have the same dictionary, or the beginning of the last one's.
     dictionary = max((chunk.dictionary for chunk in chunks), key=len)
