@@ -6,9 +6,10 @@ PRUNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lake-pruner
 export PRUNER_CACHE
 
 BIN := .venv/bin
-# One more than cores: tests wait for Java machines, and for the file system's clock (rule R4). Two of the workers have all
-# tests that need Trino or Spark (tests/support/running/scheduling.py): a Java machine costs much.
-WORKERS ?= 3
+WORKERS ?= 2
+# Quick tests wait for the file system's clock now and then (rule R4): one more worker has something to do meanwhile.
+QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
+# One worker owns the tests that need Trino, one most that need Spark (tests/support/running/scheduling.py): a JVM costs much.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
@@ -60,7 +61,7 @@ demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; nee
 	@$(BIN)/python -m demo.trino
 
 quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples and cases, about two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) \
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) \
 		-m "not spark and not trino and not faults and not load and not processes and not slow"
 
 check: $(READY) ## Lint, formatting, types and the import contracts

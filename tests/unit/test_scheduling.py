@@ -1,8 +1,8 @@
-"""Which worker runs which tests: the named files exist, and no worker waits while files are left."""
+"""Which worker runs which tests: files are named that are there, and no worker waits while files are left."""
 
 from __future__ import annotations
 
-from tests.support.running.scheduling import LONGEST, ROOT, engine_of, needs_engine, next_scope, scope_of
+from tests.support.running.scheduling import LONGEST, ROOT, engine_of, next_scope, scope_of
 
 SPARK = "tests/engines/spark/scans/test_spark_scans.py"
 BOTH = "tests/engines/hudi/tables/test_hudi_metadata_scans.py"
@@ -32,23 +32,20 @@ def test_tests_of_trino_alone_stay_together() -> None:
     assert scope_of(SPARK) == SPARK
 
 
-def _order(worker: int) -> list[str]:
+def _order(*, has_spark: bool, is_taken: bool) -> list[str]:
     left = [NEITHER, BOTH, "trino", SPARK, LONG_WITHOUT, LONG]
     order: list[str] = []
     while left:
-        order.append(next_scope(left, worker))
+        order.append(next_scope(left, has_spark=has_spark, is_taken=is_taken))
         left.remove(order[-1])
     return order
 
 
-def test_the_first_takes_files_of_spark_first() -> None:
-    assert _order(0) == [LONG, SPARK, BOTH, "trino", LONG_WITHOUT, NEITHER]
+def test_who_has_spark_takes_its_files_first() -> None:
+    expected = [LONG, SPARK, BOTH, "trino", LONG_WITHOUT, NEITHER]
+    assert _order(has_spark=True, is_taken=True) == expected
+    assert _order(has_spark=False, is_taken=False) == expected
 
 
-def test_the_second_takes_files_of_trino_first_and_spark_s_next() -> None:
-    assert _order(1) == ["trino", BOTH, LONG, SPARK, LONG_WITHOUT, NEITHER]
-
-
-def test_others_take_what_needs_no_engine_first() -> None:
-    assert _order(2)[:2] == [LONG_WITHOUT, NEITHER]
-    assert [needs_engine(scope) for scope in (SPARK, BOTH, "trino", NEITHER)] == [True, True, True, False]
+def test_others_take_files_of_spark_when_nothing_else_is_left() -> None:
+    assert _order(has_spark=False, is_taken=True) == ["trino", LONG_WITHOUT, NEITHER, BOTH, LONG, SPARK]

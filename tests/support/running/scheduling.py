@@ -1,7 +1,7 @@
-"""Which worker runs which tests: the first has Spark, the second Trino and then Spark, others what needs neither.
+"""Which worker runs which tests: those with Trino go to one; those with Spark to one, until others have nothing else.
 
-Each engine is a Java machine, and to start one more costs more than it saves. But the tests of Spark are almost half of
-all, so two workers have one. The third has what waits for no Java machine: two leave a tenth of two cores idle.
+Each engine is a Java machine, and to start one more costs more than it saves. But the tests of Spark are more than half
+of all: who has run the others would wait for them, and takes files of them as well then, with a Spark of its own.
 
 `--dist loadgroup` was made for this, but xdist 3.8 marks groups in node ids, which pytest 9.2 no longer lets it change.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -78,36 +79,33 @@ one test of two minutes would come last, and the other worker would wait for the
 
 
 class OneWorkerForEachEngine(LoadScopeScheduling):
-    """Hands out whole files, the longest first; those of Trino count as one."""
+    """Hands out whole files, the longest first; those of Trino count as one, those of Spark are one worker's first."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        super().__init__(config, log)  # pyright: ignore[reportArgumentType]
+        self._spark: WorkerController | None = None
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid.split("::", 1)[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        self.workqueue.move_to_end(next_scope(self.workqueue, self.nodes.index(node)), last=False)
+        scope = next_scope(self.workqueue, has_spark=node is self._spark, is_taken=self._spark in self.nodes)
+        if self._spark not in self.nodes and is_of_spark(scope):
+            self._spark = node
+        self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
-    def _reschedule(self, node: WorkerController) -> None:
-        has_engine = self.nodes.index(node) < len(MARKS)
-        if has_engine or node.shutting_down or not all(map(needs_engine, self.workqueue)):
-            super()._reschedule(node)
-        else:
-            node.shutdown()
 
+def next_scope(queue: Iterable[str], *, has_spark: bool, is_taken: bool) -> str:
+    """Return which of the waiting scopes a worker gets: it `has_spark`, or that `is_taken` by another, or neither.
 
-def next_scope(queue: Iterable[str], worker: int) -> str:
-    """Return which of the waiting scopes a worker gets, by its place among those that run.
-
-    Files of Spark that need Trino as well are for the second, which has both, should it come to them.
+    Files of Spark that need Trino as well are for the other worker, which has a Trino, should it come to them.
     """
+    wants_spark = has_spark or not is_taken
 
     def rank(scope: str) -> tuple[bool, bool, bool, int]:
         place = LONGEST.index(scope) if scope in LONGEST else len(LONGEST)
-        if worker == 0:
-            return not is_of_spark(scope), scope != "trino", names_trino(scope), place
-        if worker == 1:
-            return scope != "trino", not is_of_spark(scope), not names_trino(scope), place
-        return is_of_spark(scope), scope == "trino", False, place
+        return is_of_spark(scope) != wants_spark, scope != "trino", names_trino(scope) == wants_spark, place
 
     return min(queue, key=rank)
 
@@ -115,11 +113,6 @@ def next_scope(queue: Iterable[str], worker: int) -> str:
 def is_of_spark(scope: str) -> bool:
     """Whether a scope is a file of Spark's tests."""
     return scope != "trino" and engine_of(scope) == "spark"
-
-
-def needs_engine(scope: str) -> bool:
-    """Whether tests of a scope need a Java machine."""
-    return scope == "trino" or is_of_spark(scope)
 
 
 def names_trino(scope: str) -> bool:
