@@ -275,7 +275,7 @@ class PagedSegment:
                 )
         source = PartialFile([start for start, _ in ranges], pieces, self.entry.size)
         try:
-            return read_in_memory(source, self._metadata, list(pages), names)
+            return read_in_memory(source, self._metadata, pages, names)
         except (pa.ArrowException, OSError):
             raise FormatError(
                 f"the segment {where} cannot be read by its directory: create the index anew"

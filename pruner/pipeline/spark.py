@@ -80,7 +80,8 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
         PrunerError: something is missing there; the message says what, and how to ship it.
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
-    remedy = advice(*_master_and_python(session))
+    context = _context(session)
+    remedy = _ON_A_CLUSTER if context is None else advice(context.master, context.pythonExec)
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
     # Spark may raise anything: without pyarrow, or with another Python, not even the probe runs.
@@ -95,13 +96,13 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
         raise PrunerError(f"the Spark executors cannot {answer['unreachable']}")
 
 
-def _master_and_python(session: Any) -> tuple[str, str]:
-    """The master of a session and the interpreter that its executors start."""
+def _context(session: Any) -> Any | None:
+    """The context of a session; None for one of Spark Connect."""
     try:
-        return session.sparkContext.master, session.sparkContext.pythonExec
-    # Spark Connect has no context; the class of its error differs between versions.
+        return session.sparkContext
+    # The class of this error differs between versions.
     except Exception:
-        return "a server of Spark Connect", "python3"
+        return None
 
 
 _ON_A_CLUSTER = (
@@ -289,11 +290,8 @@ class SparkRunner:
             store.delete(parts)
 
     def _cores(self) -> int:
-        try:
-            return int(self._session.sparkContext.defaultParallelism)
-        # Spark Connect has no context; the class of its error differs between versions.
-        except Exception:
-            return UNKNOWN_CORES
+        context = _context(self._session)
+        return UNKNOWN_CORES if context is None else int(context.defaultParallelism)
 
 
 def _parts(slices: pa.Table, share: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import ChunkStatistics, LeafColumn
-from pruner.indexes.columns.trust import SPARK_VERSION, legacy_marks, writer
+from pruner.indexes.columns.trust import SPARK_VERSION, least_trusted, legacy_marks
 
 if TYPE_CHECKING:
     from pruner.pipeline.footers import FileReader
@@ -46,17 +46,12 @@ class UnionFooter:
 
     @property
     def created_by(self) -> str:
-        """The writer that is trusted least: the oldest version where all parts have one writer, "" where they differ.
+        """The writer of a part that is trusted least.
 
         Avro rows were rewritten in memory a moment ago: that writer counts only if there is no other.
         """
         stored = [part for part in self._parts if not part.is_rewritten] or self._parts
-        texts = {part.reader.footer.created_by for part in stored}
-        versions = {writer(text): text for text in texts}
-        names = {each and each[0] for each in versions}
-        if len(texts) <= 1 or len(names) > 1 or None in names:
-            return texts.pop() if len(texts) == 1 else ""
-        return versions[min(filter(None, versions))]
+        return least_trusted(part.reader.footer.created_by for part in stored)
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:

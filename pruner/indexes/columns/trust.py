@@ -18,7 +18,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.columns.kinds import INT96, BoundsKind, Conversion, conversion, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pruner.indexes.base import LeafColumn, SliceReader
     from pruner.schema import Field
@@ -62,6 +62,16 @@ def writer(created_by: str) -> tuple[str, Version] | None:
     parts = [int(part) for part in match["version"].split(".")]
     major, minor, patch = (*parts, 0, 0)[:3]
     return match["name"].strip().lower(), (major, minor, patch)
+
+
+def least_trusted(writers: Iterable[str]) -> str:
+    """Return the writer among these that is trusted least: the oldest version of one writer, "" where names differ."""
+    distinct = set(writers)
+    if len(distinct) == 1:
+        return distinct.pop()
+    known = [(version, text) for text in distinct if (version := writer(text)) is not None]
+    alike = len(known) == len(distinct) and len({name for (name, _), _ in known}) == 1
+    return min(known)[1] if alike else ""
 
 
 def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
