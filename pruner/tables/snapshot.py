@@ -54,6 +54,9 @@ FEW_SIZES = 65_536
 FEW_FILES = 32
 """Up to this many slices, values are taken one by one."""
 
+SLICES_AT_ONCE = 1024
+"""So many slices are made into objects at once."""
+
 
 @runtime_checkable
 class UnreadColumns(Protocol):
@@ -338,6 +341,12 @@ class Snapshot:
             return self.columns.rows(positions([ordinal]), (name,)).column(0)[0].as_py()
         return self.columns.column(name)[ordinal].as_py()
 
+    def row(self, ordinal: int) -> dict[str, Any]:
+        """All of `SLICE_COLUMNS` for one slice, as Python values."""
+        if not isinstance(self.columns, pa.Table):
+            return self.columns.rows(positions([ordinal]), SLICE_COLUMNS.names).to_pylist()[0]
+        return self.columns.slice(ordinal, 1).to_pylist()[0]
+
     def values(self, name: str, ordinals: NDArray[np.intp]) -> list[Any]:
         """The values of one of `SLICE_COLUMNS` for some slices, in their order."""
         if isinstance(self.columns, pa.Table) and len(ordinals) <= FEW_FILES:
@@ -538,7 +547,7 @@ def keys_of_paths(paths: Any, read_by: bytes = b"") -> Iterator[bytes]:
 
 
 class SliceSequence(Sequence[FileSlice]):
-    """Slices of a snapshot, made into objects one at a time."""
+    """Slices of a snapshot, made into objects when they are asked for."""
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp] | None) -> None:
         self._snapshot = snapshot
@@ -558,25 +567,26 @@ class SliceSequence(Sequence[FileSlice]):
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         position = range(len(self))[index]
-        return _file_slice(
-            self._snapshot, position if self._ordinals is None else int(self._ordinals[position])
+        return self._slice(
+            self._snapshot.row(position if self._ordinals is None else int(self._ordinals[position]))
         )
 
     def __iter__(self) -> Iterator[FileSlice]:
-        for position in range(len(self)):
-            yield self[position]
+        # All columns of many slices at once: blocks are searched for each read of a column.
+        for start in range(0, len(self), SLICES_AT_ONCE):
+            ordinals = np.arange(start, min(start + SLICES_AT_ONCE, len(self)))
+            chosen = ordinals if self._ordinals is None else self._ordinals[ordinals]
+            yield from map(self._slice, self._snapshot.rows(positions(chosen)).to_pylist())
 
-
-def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
-    row = {name: snapshot.value(name, ordinal) for name in SLICE_COLUMNS.names}
-    return FileSlice(
-        partition_path=snapshot.partitions.paths[row["partition"]].as_py(),
-        file_id=row["file_id"],
-        base_file=row["base_file"],
-        base_instant=row["base_instant"],
-        log_files=tuple(row["log_files"] or ()),
-        size=(row["base_size"] or 0) + (row["log_size"] or 0),
-    )
+    def _slice(self, row: dict[str, Any]) -> FileSlice:
+        return FileSlice(
+            partition_path=self._snapshot.partitions.paths[row["partition"]].as_py(),
+            file_id=row["file_id"],
+            base_file=row["base_file"],
+            base_instant=row["base_instant"],
+            log_files=tuple(row["log_files"] or ()),
+            size=(row["base_size"] or 0) + (row["log_size"] or 0),
+        )
 
 
 def evenly(ordinals: NDArray[np.intp], most: int) -> NDArray[np.intp]:

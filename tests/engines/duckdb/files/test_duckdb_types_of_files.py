@@ -6,7 +6,7 @@ The same file, read by DuckDB, is the oracle for names and types (rule R12).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from duckdb import DuckDBPyConnection
 
 from pruner.tables.footers.file_schemas import SchemaReader
 from pruner.tables.listing.files import LocalLister
@@ -104,34 +105,39 @@ WRITERS: dict[str, Writer] = {
 }
 
 
+@pytest.fixture(scope="module")
+def run() -> Iterator[DuckDBPyConnection]:
+    """One for all files: to open a database takes longer than to read a schema."""
+    with duckdb.connect() as connection:
+        yield connection
+
+
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_types_are_those_that_duckdb_reads(tmp_path: Path, write: Writer) -> None:
+def test_types_are_those_that_duckdb_reads(tmp_path: Path, write: Writer, run: DuckDBPyConnection) -> None:
     """Each available Parquet type, also inside structs, lists and maps."""
     write(tmp_path / "x.parquet")
-    says_as_duckdb(tmp_path / "x.parquet")
+    says_as_duckdb(run, tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("file", sorted(map(str, (ROOT / "tests").rglob("*.parquet"))))
-def test_types_of_kept_files_are_those_that_duckdb_reads(file: str) -> None:
+def test_types_of_kept_files_are_those_that_duckdb_reads(file: str, run: DuckDBPyConnection) -> None:
     """Files of other writers and old files."""
-    says_as_duckdb(Path(file))
+    says_as_duckdb(run, Path(file))
 
 
 @pytest.mark.parametrize("names", [["A", "a", "a_1", "k", "K"], ["é", "É"], ["a", "", "b"]])
-def test_names_are_those_that_duckdb_gives(tmp_path: Path, names: list[str]) -> None:
+def test_names_are_those_that_duckdb_gives(tmp_path: Path, names: list[str], run: DuckDBPyConnection) -> None:
     """DuckDB renames columns that differ only by the case of ASCII letters."""
     pq.write_table(pa.Table.from_arrays([NUMBER] * len(names), names=names), tmp_path / "x.parquet")
-    says_as_duckdb(tmp_path / "x.parquet")
+    says_as_duckdb(run, tmp_path / "x.parquet")
 
 
-def says_as_duckdb(file: Path) -> None:
+def says_as_duckdb(run: DuckDBPyConnection, file: Path) -> None:
     """Compare both for one file."""
     (schema,) = SchemaReader().read_all(LocalLister(str(file.parent)), [(file.name, file.stat().st_size)])
     if not isinstance(schema, pa.Schema):
         return  # it is broken, and part of no table
-    with duckdb.connect() as run:
-        read = described(run, str(file), schema)
-        said = unasked(run, schema)
+    read = described(run, str(file), schema)
     if read is None:
         return
-    assert said == read
+    assert unasked(run, schema) == read
