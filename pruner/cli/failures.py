@@ -72,7 +72,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     """The sentence and the exit code for an exception."""
     match error:
         case typer.TyperException():
-            return error.format_message().replace("Value error, ", "", 1), WRONG_USAGE
+            return error.format_message().replace("Value error, ", "", 1) + _meant(error), WRONG_USAGE
         case typer.Abort():
             return "stopped: nothing was done", FAILURE
         case PrunerError():
@@ -84,6 +84,15 @@ def describe(error: BaseException) -> tuple[str, int]:
         case _:
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return f"unexpected {what} (pruner --traceback … shows where)", FAILURE
+
+
+def _meant(error: typer.TyperException) -> str:
+    """What an argument too many was probably meant for: a predicate, where the command takes one by its option."""
+    context: Any = getattr(error, "ctx", None)
+    if context is None or "unexpected extra argument" not in error.format_message():
+        return ""
+    takes = any("--where" in parameter.opts for parameter in context.command.params)
+    return '; a predicate is given as --where "…"' if takes else ""
 
 
 def complain(sentence: str) -> None:

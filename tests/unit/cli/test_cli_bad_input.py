@@ -66,6 +66,13 @@ def test_predicates_that_cannot_be_understood(run: Run, flights: Path, where: st
         assert_refused(run(command, flights, "--where", where), 2, *words)
 
 
+def test_an_argument_too_many_may_be_a_predicate(run: Run, flights: Path) -> None:
+    assert_refused(run("count", flights, "delay < 3"), 2, "(delay < 3)", "--where")
+    refused = run("refresh", flights, "delay < 3")
+    assert_refused(refused, 2, "(delay < 3)")
+    assert "--where" not in refused.err
+
+
 @pytest.mark.slow
 def test_predicates_that_are_too_large(run: Run, flights: Path, tmp_path: Path) -> None:
     deep = "(" * 10_000 + "delay = 1" + ")" * 10_000
