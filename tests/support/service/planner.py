@@ -21,7 +21,7 @@ from tests.support.running.patience import PATIENT
 def running_service(
     config: Path | None = None, settings: Settings | None = None, telemetry: Telemetry | None = None
 ) -> Iterator[str]:
-    """Run the service on a free port; gives its URL.
+    """Run the service on a free port; gives its URL. It is told to end at the end, and ends soon after.
 
     Args:
         config: its `pruner.toml`; the one at hand unless given.
@@ -40,6 +40,6 @@ def running_service(
             time.sleep(0.01)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
+        # No test waits for it: uvicorn looks for this ten times a second, and then lets its clients go for as long.
         serving.should_exit = True
         upkeep.stop()
-        thread.join()
