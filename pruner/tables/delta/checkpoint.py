@@ -105,7 +105,9 @@ class CheckpointPart:
             StorageError: it cannot be read.
         """
         try:
-            return pq.ParquetFile(open_for_arrow(self.uri, self._size, self._options))
+            opened = open_for_arrow(self.uri, self._size, self._options)
+            # INT96, which Spark writes by default, holds days that nanoseconds since 1970 do not reach.
+            return pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         except (OSError, pa.ArrowException, NotFoundError) as error:
             raise _unreadable(self.uri, error) from None
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = date(1970, 1, 1)
+_FIRST_DAY: Final = (date.min - _DAY).days
+_LAST_DAY: Final = (date.max - _DAY).days
 _MICROSECOND: Final = timedelta(microseconds=1)
 _CUT: Final = 999
 """Microseconds lost to a writer that truncates to milliseconds (delta-kernel-rs#1003)."""
@@ -249,10 +251,22 @@ def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
             return [None] * len(column)
         column = column.field(name)
         valid = compute.and_(valid, column.is_valid())
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz)).view(pa.int64())
-    values: list[Any] = column.to_pylist()
+    values: list[Any] = _readable(column).to_pylist()
     return [value if is_there else None for value, is_there in zip(values, valid.to_pylist(), strict=True)]
+
+
+def _readable(column: Any) -> Any:
+    """Timestamps as microseconds; NULL for what neither they nor Python's dates can represent."""
+    if pa.types.is_timestamp(column.type):
+        try:
+            return column.cast(pa.timestamp("us", column.type.tz)).view(pa.int64())
+        except pa.ArrowInvalid:
+            return pa.nulls(len(column), pa.int64())
+    if pa.types.is_date32(column.type):
+        days = column.view(pa.int32())
+        inside = compute.and_(compute.greater_equal(days, _FIRST_DAY), compute.less_equal(days, _LAST_DAY))
+        return compute.if_else(inside, column, None)
+    return column
 
 
 def bounds_of(statistics: Found, type_: pa.DataType, *, was_float: bool) -> FileBounds:

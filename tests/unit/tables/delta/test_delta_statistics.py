@@ -400,15 +400,57 @@ def test_typed_statistics_of_a_checkpoint(tmp_path: Path):
         "d": ("decimal(9,2)", pa.decimal128(9, 2), Decimal("1.25")),
         "e": ("date", pa.date32(), date(2024, 1, 1)),
     }
-    table = DeltaLog(tmp_path / "t", tuple(Column(name, kind) for name, (kind, _, _) in held.items()))
-    table.append(
-        pa.table({name: pa.array([value], type_) for name, (_, type_, value) in held.items()}), stats=False
-    )
+    opened = in_columns_alone(tmp_path / "t", held)
+    assert kept(opened, "n = 5", "n = 6", "d = 1.25", "d = 1.26", "e = DATE '2024-01-02'") == [1, 0, 1, 0, 0]
+    inside, outside = (f"t = TIMESTAMPTZ '2024-01-01 00:00:00.{each}Z'" for each in ("123999", "124"))
+    assert kept(opened, inside, outside, "x > 5", "x IS NULL") == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("old_timestamps", [False, True])
+def test_days_and_moments_beyond_python_s_years_bound_nothing(tmp_path: Path, *, old_timestamps: bool):
+    """A day of 9999 is common; INT96, Spark's way by default, holds more than nanoseconds since 1970 can say."""
+    last, behind = 2_932_896, 2_932_897
+    held: dict[str, tuple[str, pa.DataType, Any]] = {
+        "last": ("date", pa.date32(), last),
+        "behind": ("date", pa.date32(), behind),
+        "before": ("date", pa.date32(), -800_000),
+        "t": ("timestamp", pa.timestamp("us", "UTC"), last * 86_400_000_000),
+        "n": ("timestamp_ntz", pa.timestamp("us"), behind * 86_400_000_000),
+        "id": ("long", pa.int64(), 5),
+    }
+    opened = in_columns_alone(tmp_path / "t", held, use_deprecated_int96_timestamps=old_timestamps)
+    assert kept(opened, "id = 5", "id = 6", "last = DATE '9999-12-31'", "last < DATE '9999-12-31'") == [
+        1,
+        0,
+        1,
+        0,
+    ]
+    assert kept(opened, "behind > DATE '9999-12-31'", "before < DATE '1582-01-01'", "behind IS NULL") == [
+        1,
+        1,
+        0,
+    ]
+    assert kept(
+        opened, "t = TIMESTAMPTZ '9999-12-31 00:00:00Z'", "t < TIMESTAMPTZ '2024-01-01 00:00:00Z'"
+    ) == [1, 0]
+    assert kept(opened, "n > TIMESTAMP '9999-12-31 00:00:00'", "n < TIMESTAMP '2024-01-01 00:00:00'") == [
+        1,
+        0,
+    ]
+
+
+def in_columns_alone(
+    root: Path, held: dict[str, tuple[str, pa.DataType, Any]], **options: Any
+) -> pruner.Table:
+    """A table of one row, whose checkpoint has typed statistics alone: a Delta type, an Arrow type and a value each."""
+    table = DeltaLog(root, tuple(Column(name, kind) for name, (kind, _, _) in held.items()))
+    row: Any = pa.table({name: pa.array([value], type_) for name, (_, type_, value) in held.items()})
+    table.append(row, stats=False)
     write_checkpoint(table)
     file = next(table.log.glob("*.checkpoint.parquet"))
     found: Any = pq.read_table(file)
     adds = found.column("add").combine_chunks()
-    ends = pa.struct([(name, type_) for name, (_, type_, _) in held.items()])
+    ends = pa.struct(row.schema)
     counts = pa.struct([(name, pa.int64()) for name in held])
     kind = pa.struct(
         [("numRecords", pa.int64()), ("minValues", ends), ("maxValues", ends), ("nullCount", counts)]
@@ -419,11 +461,8 @@ def test_typed_statistics_of_a_checkpoint(tmp_path: Path):
     fields = [*adds.type, pa.field("stats_parsed", kind)]
     children = [*(adds.field(each.name) for each in adds.type), parsed]
     both = pa.StructArray.from_arrays(children, fields=fields, mask=adds.is_null())
-    pq.write_table(found.set_column(found.column_names.index("add"), "add", both), file)
-    opened = pruner.open_table(str(table.root))
-    assert kept(opened, "n = 5", "n = 6", "d = 1.25", "d = 1.26", "e = DATE '2024-01-02'") == [1, 0, 1, 0, 0]
-    inside, outside = (f"t = TIMESTAMPTZ '2024-01-01 00:00:00.{each}Z'" for each in ("123999", "124"))
-    assert kept(opened, inside, outside, "x > 5", "x IS NULL") == [1, 0, 1, 0]
+    pq.write_table(found.set_column(found.column_names.index("add"), "add", both), file, **options)
+    return pruner.open_table(str(table.root))
 
 
 def test_char_columns_prove_nothing(tmp_path: Path):
