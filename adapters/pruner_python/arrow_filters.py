@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pruner.expr.build import predicate
+from pruner.expr.build import literal_of, predicate
 from pruner.expr.nodes import (
     And,
     Column,
@@ -56,6 +56,8 @@ _COMPARED_ALIKE = (
     pa.types.is_large_binary,
 )
 """Types whose values pyarrow compares as pruner does, if both sides have the same type."""
+
+_UNKNOWN_TYPE = "values of this type are not compared as pyarrow compares them"
 
 _Part = tuple[str, str]
 _Value = tuple[pa.DataType, Any]
@@ -117,7 +119,8 @@ class _Reader:
             case ("nested_field_ref", count):
                 return Column(tuple(next(self._parts)[1] for _ in range(int(count))))
             case ("literal", place):
-                return _literal(*self._value(place))
+                type_, value = self._value(place)
+                return literal_of(value) if _is_known(type_) else Opaque((), str(type_), _UNKNOWN_TYPE)
             case ("call", function):
                 return self._call(function)
             case _:
@@ -175,18 +178,15 @@ class _Reader:
 
     def _fits(self, column: Column, literal: Literal) -> bool:
         not_a_number = isinstance(literal.value, float) and math.isnan(literal.value)
-        return (
-            literal.type.equals(self._type_of(column))
-            and any(is_type(literal.type) for is_type in _COMPARED_ALIKE)
-            and not not_a_number
-        )
+        return literal.type.equals(self._type_of(column)) and _is_known(literal.type) and not not_a_number
 
     def _listed(self, column: Column, options: Any) -> Expr | None:
         """`is_in` as SQL's IN, made false for NULL. It distinguishes -0.0 from 0.0, so floats are not understood."""
         values = options["value_set"].values
-        literals = tuple(_literal(value.type, value) for value in values)
+        literals = tuple(map(literal_of, values)) if _is_known(values.type) else ()
         if (
-            options["null_matching_behavior"].as_py() not in _FALSE_FOR_NULL
+            not literals
+            or options["null_matching_behavior"].as_py() not in _FALSE_FOR_NULL
             or pa.types.is_floating(values.type)
             or any(literal.value is None or not self._fits(column, literal) for literal in literals)
         ):
@@ -202,6 +202,5 @@ class _Reader:
         return data_type
 
 
-def _literal(type_: pa.DataType, value: Any) -> Literal:
-    """See `pruner.expr.values` for the value of each type."""
-    return Literal(value.value if pa.types.is_timestamp(type_) else value.as_py(), type_)
+def _is_known(type_: pa.DataType) -> bool:
+    return any(is_type(type_) for is_type in _COMPARED_ALIKE)

@@ -11,8 +11,9 @@ from pruner.arrow import compute
 from pruner.expr.binding.bind import bind
 from pruner.expr.bound.fields import leaves, unknowns
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf, UnknownKind
+from pruner.expr.build import literal_of
 from pruner.expr.engines import REFERENCE_ENGINE
-from pruner.expr.nodes import Column, Compare, Literal, Operator, conjunction
+from pruner.expr.nodes import Column, Compare, Operator, conjunction
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
 
@@ -101,7 +102,7 @@ def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
     ordered: Any = known.take(compute.sort_indices(known))
     count, column = len(ordered), Column((name,))
     for step in range(VALUES):
-        yield Compare(Operator.EQ, column, _literal(known[step * count // VALUES]))
+        yield Compare(Operator.EQ, column, literal_of(known[step * count // VALUES]))
     width = max(int(count * RANGE), 1)
     if not _is_text(known.type) and count > width:
         start = (count - width) // 2
@@ -110,7 +111,10 @@ def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
             greater: Any = ordered.filter(compute.greater(ordered, low))
             high = greater[0] if len(greater) else None
         if high is not None:
-            parts = Compare(Operator.GE, column, _literal(low)), Compare(Operator.LT, column, _literal(high))
+            parts = (
+                Compare(Operator.GE, column, literal_of(low)),
+                Compare(Operator.LT, column, literal_of(high)),
+            )
             yield conjunction(parts)
 
 
@@ -127,8 +131,3 @@ def is_askable(type_: pa.DataType) -> bool:
 
 def _is_text(type_: pa.DataType) -> bool:
     return pa.types.is_string(type_) or pa.types.is_large_string(type_)
-
-
-def _literal(scalar: Any) -> Literal:
-    value = scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py()
-    return Literal(value, scalar.type)

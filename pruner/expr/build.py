@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from pruner.expr.nodes import (
@@ -15,6 +17,16 @@ from pruner.expr.nodes import (
     Operator,
     disjunction,
 )
+
+
+def literal_of(scalar: Any) -> Literal:
+    """The literal of a value of Arrow's: `pruner.expr.values` has the Python value of each type."""
+    if pa.types.is_timestamp(scalar.type) or pa.types.is_time(scalar.type):
+        return Literal(scalar.value, scalar.type)
+    try:
+        return Literal(scalar.as_py(), scalar.type)
+    except OverflowError:  # a day outside Python's years
+        return Literal(scalar.cast(pa.date32()).value, scalar.type)
 
 
 def any_of(operands: tuple[Expr, ...]) -> Expr:

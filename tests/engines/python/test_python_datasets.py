@@ -154,6 +154,22 @@ def _filter(made: random.Random, depth: int) -> Any:
     return made.choice(options)
 
 
+@pytest.mark.parametrize("day", [-800_000, 19_004, 2_932_900])
+def test_days_outside_pythons_years(tmp_path: Path, day: int) -> None:
+    """The year -221 and the year 10000: pyarrow compares them, but has no Python value for them."""
+    days: Any = pa.array([19_000, 19_004, -800_000, 2_932_900], pa.int32()).cast(pa.date32())
+    for number in range(len(days)):
+        pq.write_table(pa.table({"day": days[number : number + 1]}), tmp_path / f"{number}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("days", on="day", using="bitmap")
+    dataset, wanted = PrunedDataset(table), pa.scalar(day, pa.int32()).cast(pa.date32())
+    for filter_ in (pc.field("day") == wanted, pc.field("day").isin(pa.array([wanted], pa.date32()))):
+        expected = ds.dataset(str(tmp_path)).to_table(filter=filter_)
+        assert len(expected) == 1
+        assert dataset.to_table(filter=filter_).column("day").equals(expected.column("day"))
+        assert dataset.last_plans[-1].plan.kept == 1
+
+
 def test_a_filter_of_another_form_keeps_every_file(root: str) -> None:
     schema = pruner.open_table(root).schema.to_arrow()
     assert "not understood" in repr(decode(pc.field("n") + 1 == 5, schema))

@@ -20,6 +20,7 @@ from pruner.schema import Field, TableSchema
         (pa.array(range(100)), ["x >= 49 AND x < 51"]),
         (pa.array([1_001] * 60 + [2_002] * 40, pa.timestamp("ns")), ["<"]),
         (pa.array(["a"] * 60 + ["b"] * 40), []),
+        (pa.array([3_000_000] * 60 + [3_000_001] * 40, pa.int32()).cast(pa.date32()), ["<"]),
     ],
 )
 def test_a_range_that_is_suggested_is_not_empty(values: pa.Array[Any], ranges: list[str]) -> None:
