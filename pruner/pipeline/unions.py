@@ -41,6 +41,7 @@ class UnionFooter:
 
     def __init__(self, parts: Sequence[_Part], fields: Mapping[Path, Field]) -> None:
         self._parts = parts
+        self._stored = [part for part in parts if not part.is_rewritten]
         self._fields = fields
         self.row_count: int = sum(part.rows for part in parts)
 
@@ -50,8 +51,7 @@ class UnionFooter:
 
         Avro rows were rewritten in memory a moment ago: that writer counts only if there is no other.
         """
-        stored = [part for part in self._parts if not part.is_rewritten] or self._parts
-        return least_trusted(part.reader.footer.created_by for part in stored)
+        return least_trusted(part.reader.footer.created_by for part in self._stored or self._parts)
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:
@@ -75,9 +75,7 @@ class UnionFooter:
         if not present and not left_out:
             return None
         texts = sorted({leaf.type_text for leaf in present} | set(left_out))
-        stored = [
-            leaf for leaf, part in zip(leaves, self._parts, strict=True) if leaf and not part.is_rewritten
-        ]
+        stored = [leaf for part in self._stored if (leaf := self._own(part, path)) is not None]
         widest = _common(present, stored or present)
         field = self._fields.get(path)
         if left_out or widest is None or (field is not None and _of_another_unit(widest, field)):
