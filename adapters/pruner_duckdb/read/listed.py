@@ -15,7 +15,7 @@ import numpy as np
 from pruner.arrow import positions
 from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values, from_text, from_texts
-from pruner_duckdb.sql.engine_faults import nan_option
+from pruner_duckdb.sql.engine_faults import WITH_ROW_NUMBERS, nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def listed_sql(
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     nan = nan_option(shape.columns) if reckons_with_nan else ""
-    options = f"hive_partitioning = false, binary_as_string = false{nan}"
+    numbers = WITH_ROW_NUMBERS if where else ""
+    options = f"hive_partitioning = false, binary_as_string = false{nan}{numbers}"
     read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted, ordinals, by_name=False)}{partitions.beside()}"
     # If no file has shown a column, DuckDB will report what is wrong with the files.

@@ -21,7 +21,12 @@ from pruner_duckdb.read.folders import folder_values, from_text
 from pruner_duckdb.read.listed import listed_sql
 from pruner_duckdb.read.native import folded, united_plainly
 from pruner_duckdb.read.widened import has_floats
-from pruner_duckdb.sql.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
+from pruner_duckdb.sql.engine_faults import (
+    HANDS_ARROW_ANY_FILTER,
+    NUMBERS_ROWS_BY_NAME,
+    WITH_ROW_NUMBERS,
+    nan_option,
+)
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -455,7 +460,8 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
     by_name = ", union_by_name = true" if group.by_name else ""
     nan = nan_option(shape.columns) if snapshot.hides_nan else ""
-    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
+    numbers = WITH_ROW_NUMBERS if _stands_at(reading.positions) else ""
+    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan}{numbers})"
 
 
 def _column(

@@ -59,6 +59,12 @@ sorts before the rows found so far; if no value of a row group does and its page
 read as NULL (measured, 2.0.0; 1.5.5 and 2.0.1 read correctly). Whether that happens depends on the files that are read.
 """
 
+WITH_ROW_NUMBERS: Final = ", file_row_number = true"
+"""The option of a scan with a condition on `file_row_number`. DuckDB finds first rows, and those of SAMPLE and QUALIFY,
+by few columns, and then the rest of them by `file_row_number`; without the option both are taken for one column, which
+ends in an INTERNAL error (measured, 2.0.0; 1.5.6 and 2.0.1 return the rows either way).
+"""
+
 _QUERY_WORDS: Final = frozenset(["select", "from", "with", "values", "("])
 _MODIFIERS: Final = frozenset(["order", "limit", "offset", "fetch"])
 

@@ -87,6 +87,45 @@ def test_results_are_those_of_whole_files(
     assert ("file_row_number" in str(shown)) != is_native()
 
 
+FEW = "k = 20 AND v > 60"
+"""Four rows: DuckDB joins longer lists of positions with the scan, which is another plan."""
+
+FIRST_ROWS = [
+    f"SELECT v, name FROM t WHERE {FEW} ORDER BY v, name LIMIT 5",
+    f"SELECT * FROM t WHERE {FEW} ORDER BY v DESC NULLS LAST, name LIMIT 2",
+    f"SELECT * FROM t WHERE {FEW} ORDER BY name, v LIMIT 1 OFFSET 1",
+    f"SELECT * FROM t WHERE {FEW} QUALIFY row_number() OVER (PARTITION BY k ORDER BY v, name) = 1",
+    f"SELECT * FROM (SELECT *, row_number() OVER (ORDER BY v) AS r FROM t WHERE {FEW}) WHERE r = 1",
+    f"SELECT t.k FROM t JOIN (SELECT v AS q FROM t WHERE {FEW} ORDER BY v LIMIT 5) ON t.v = q ORDER BY ALL",
+]
+
+
+@pytest.mark.parametrize("statement", FIRST_ROWS)
+@pytest.mark.parametrize("name", ["file_row_number", "number"])
+def test_first_rows_are_those_of_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, name: str
+) -> None:
+    """DuckDB 2.0.0 fails with an INTERNAL error where it finds rows late of a scan with positions alone.
+
+    Files with a column of DuckDB's name for a position are read by another scan.
+    """
+    root = tmp_path / "t"
+    _write(root)
+    for path in root.iterdir():
+        rows = pq.read_table(path).rename_columns(["k", "v", "name", name])
+        pq.write_table(rows, path, row_group_size=50)
+    table = pruner.open_table(str(root))
+    table.refresh()
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
+    pruned, plain = pruner_duckdb.connect({"t": table}), duckdb.connect()
+    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
+    expected = plain.sql(statement).fetchall()
+    assert pruned.sql(statement).fetchall() == expected
+    assert pruned.execute(statement).fetchall() == expected
+    if not is_native():
+        assert "file_row_number = " in str(pruned.sql(f"EXPLAIN SELECT * FROM t WHERE {FEW}").fetchall())
+
+
 @pytest.mark.sampled(2)
 def test_positions_are_given_only_for_few_rows_of_few_big_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
