@@ -59,10 +59,11 @@ sorts before the rows found so far; if no value of a row group does and its page
 read as NULL (measured, 2.0.0; 1.5.5 and 2.0.1 read correctly). Whether that happens depends on the files that are read.
 """
 
-WITH_ROW_NUMBERS: Final = ", file_row_number = true"
+WITH_ROW_NUMBERS: Final = ", file_row_number = true" if duckdb.__version__ == "2.0.0" else ""
 """The option of a scan with a condition on `file_row_number`. DuckDB finds first rows, and those of SAMPLE and QUALIFY,
-by few columns, and then the rest of them by `file_row_number`; without the option both are taken for one column, which
-ends in an INTERNAL error (measured, 2.0.0; 1.5.6 and 2.0.1 return the rows either way).
+by few columns, and then the rest of them by `file_row_number`; in 2.0.0 both are taken for one column without the
+option, which ends in an INTERNAL error (measured; 1.5.6 and 2.0.1 return the rows). DuckDB 1.5 refuses the option for
+files that have a column of this name.
 """
 
 _QUERY_WORDS: Final = frozenset(["select", "from", "with", "values", "("])
