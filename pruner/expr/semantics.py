@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Final, TypeAlias, cast
 from typing import Literal as OneOf
-from typing import TypeAlias
 
 from pruner.expr.engines import REFERENCE_ENGINE, NanOrder, Origin, Traits, traits_of
 
@@ -24,13 +24,17 @@ ScanMode = OneOf["snapshot", "read_optimized"]
 BINARY_COLLATION = "binary"
 """Strings compare by their UTF-8 bytes, unsigned: the default of all three engines."""
 
+_ENGINES_OWN: Final = cast("NanOrder", None)
+"""Replaced by the order of the engine, so that no field of a `Semantics` is None by its type alone."""
+
 
 @dataclass(frozen=True)
 class Semantics:
     """The rules of one engine, session and kind of read.
 
     `zone` is the session's time zone (an IANA name or a fixed offset such as "+02:00"); None means that it is unknown,
-    and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
+    and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode. `nan_order` is the
+    engine's unless given.
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
     possible value of `now()` in the statement, in nanoseconds since 1970 in UTC; None means the time of planning.
     `latest` is its latest possible value, None where no upper bound is guaranteed.
@@ -44,12 +48,21 @@ class Semantics:
     ansi: bool | None = None
     case_sensitive: bool = False
     collation: str = BINARY_COLLATION
-    nan_order: NanOrder = NanOrder.GREATEST
+    nan_order: NanOrder = _ENGINES_OWN
     timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
     scan_mode: ScanMode = "snapshot"
     now: int | None = None
     latest: int | None = None
     shared_partition_columns: Origin | None = None
+
+    def __post_init__(self) -> None:
+        """Take the order of NaN from the engine unless it was given.
+
+        Raises:
+            PredicateError: there is no such engine.
+        """
+        if cast("NanOrder | None", self.nan_order) is None:
+            object.__setattr__(self, "nan_order", self.traits.nan_order)
 
     @staticmethod
     def of(dialect: str) -> Semantics:
@@ -72,4 +85,4 @@ class Semantics:
 
 @lru_cache(maxsize=64)
 def _defaults(engine: Engine) -> Semantics:
-    return Semantics(engine, nan_order=traits_of(engine).nan_order)
+    return Semantics(engine)

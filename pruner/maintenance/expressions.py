@@ -61,7 +61,7 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
     """
     engine, shown = dialect or REFERENCE_ENGINE, text.strip()
     try:
-        semantics = Semantics(engine=engine, zone=_ZONE, nan_order=Semantics.of(engine).nan_order)
+        semantics = Semantics(engine=engine, zone=_ZONE)
         finder = _finder(schema, semantics)
         form = canonical(parse_predicate(text, semantics), finder, engine)
         # Plans know the index only by this form, in which an instant is no longer a UTC wall clock.

@@ -15,7 +15,7 @@ from pruner import Table
 from pruner.errors import TableError
 from pruner.expr.engines import Origin
 from pruner.expr.nodes import TRUE, Expr
-from pruner.expr.semantics import NanOrder, Semantics
+from pruner.expr.semantics import Semantics
 from pruner.expr.walk import without_columns
 from pruner_duckdb.read.native import NativeColumns
 from pruner_duckdb.read.reading import PlanReader
@@ -271,7 +271,7 @@ def lower(path: Sequence[str]) -> Path:
     return tuple(part.lower() for part in path)
 
 
-SEMANTICS: Final = Semantics(engine="duckdb", version=duckdb.__version__, nan_order=NanOrder.GREATEST)
+SEMANTICS: Final = Semantics(engine="duckdb", version=duckdb.__version__)
 
 _READ_OTHERWISE = "DuckDB reads the column as another type than the index has"
 

@@ -38,7 +38,7 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.semantics import Semantics
+from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.text.constants import Constants
 from pruner.expr.text.dialects import Node, as_written, dialect_of, function_name
 from pruner.expr.text.literals import TEXT_IN_SINGLE_QUOTES, in_one_type
@@ -282,6 +282,8 @@ class Translator:
             return same_truth(left, other) if equal else Not(same_truth(left, other))
         if not isinstance(right, Literal) or isinstance(left, Literal):
             return self._opaque(node, "null-safe comparison of two columns")
+        if self._semantics.nan_order is NanOrder.UNORDERED and right.value != right.value:
+            return self._opaque(node, "NaN equals NaN here, and in no other comparison")
         if right.value is None:
             same: Expr = IsNull(left)
         else:

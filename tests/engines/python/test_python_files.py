@@ -262,7 +262,7 @@ def test_by_the_rules_of_the_engine_no_row_is_lost_that_its_filter_keeps(
 ):
     """Random predicates, filtered by the engine over the whole table and over the files that are left."""
     rng = random.Random(int(pytestconfig.option.hypothesis_seed))
-    rules = pruner.Semantics(engine, nan_order=ENGINES[engine].nan_order)
+    rules = pruner.Semantics(engine)
     pinned = table.snapshot()
     whole = pinned.plan("true")
     frame, dataset = whole.scan_polars().collect(), whole.scan_pyarrow().to_table()
@@ -358,7 +358,7 @@ def test_folders_with_leading_zeros_are_the_text_of_the_snapshot(
     plan = pruner.open_table(str(root)).plan("k = '01'")
     assert read(plan).to_pydict() == {"x": [0], "k": ["01"]}
     form = Compare(Operator.EQ, Column(("k",)), Literal("01", pa.string()))
-    rules = pruner.Semantics("pyarrow", nan_order=ENGINES["pyarrow"].nan_order)
+    rules = pruner.Semantics("pyarrow")
     assert pruner.open_table(str(root)).plan(form, semantics=rules).kept == 1
 
 

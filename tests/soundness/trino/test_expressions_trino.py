@@ -150,7 +150,7 @@ def test_no_row_is_lost(registered: Registered, record_property: Callable[[str, 
     drawn = conditions(random.Random(f"{seed()} trino"))
     count, could, went, read = examples(80), 0, 0, 0
     pinned = pruner.open_table(registered.root).snapshot()
-    semantics = Semantics(engine="trino", zone="UTC", nan_order=Semantics.of("trino").nan_order)
+    semantics = Semantics(engine="trino", zone="UTC")
     for start in range(0, count, AT_ONCE):
         texts = [next(drawn) for _ in range(min(AT_ONCE, count - start))]
         asked = dict(zip(texts, answered(registered, texts), strict=True))

@@ -54,7 +54,7 @@ COLUMNS = pa.schema(
 def outcome(rules: str, predicate: str) -> str:
     engine, _, zone = rules.partition(" ")
     default = Semantics.of(engine)
-    semantics = Semantics(engine=default.engine, nan_order=default.nan_order, zone=zone or None)
+    semantics = Semantics(engine=default.engine, zone=zone or None)
     try:
         return describe(marked(bind(parse_predicate(predicate, semantics), table_schema(COLUMNS), semantics)))
     except PrunerError as error:

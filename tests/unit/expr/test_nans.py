@@ -54,6 +54,37 @@ def test_where_nan_has_no_order_only_what_differs_is_true_of_it() -> None:
     assert nan_makes_true(found.operands[1], TRINO)
 
 
+def test_the_order_is_that_of_the_engine_unless_given() -> None:
+    for engine in ("spark", "duckdb", "trino", "pyarrow", "polars"):
+        assert Semantics(engine, zone="UTC").nan_order is Semantics.of(engine).nan_order
+    assert Semantics("trino", zone="UTC").nan_order is NanOrder.UNORDERED
+    assert Semantics("trino", nan_order=NanOrder.GREATEST).nan_order is NanOrder.GREATEST
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept"),
+    [
+        ("NOT (x > 2)", [0, 1, 3]),
+        ("NOT (x >= 6.5)", [0, 1, 2, 3]),
+        ("x IS NOT DISTINCT FROM CAST('NaN' AS DOUBLE)", [0, 1, 2, 3]),
+        ("NOT (x IS DISTINCT FROM CAST('NaN' AS REAL))", [0, 1, 2, 3]),
+        ("x IS NOT DISTINCT FROM 6.0", [2]),
+        ("x = CAST('NaN' AS DOUBLE)", []),
+    ],
+)
+def test_trino_has_no_order_of_nan_which_is_identical_to_itself(
+    tmp_path: Path, predicate: str, kept: list[int]
+) -> None:
+    """`DoubleType.identical` of trino-spi 483: two NaN are not distinct."""
+    for number, values in enumerate(([1.0, 2.0], [NAN, 7.0], [5.0, 6.0], [NAN, NAN])):
+        pq.write_table(pa.table({"x": values}), tmp_path / f"{number}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("s", on="x")
+    for semantics in (TRINO, Semantics("trino", zone="UTC")):
+        plan = table.plan(predicate, semantics=semantics)
+        assert [int(Path(each).stem) for each in plan.files] == kept
+
+
 @pytest.mark.parametrize(
     "left",
     [

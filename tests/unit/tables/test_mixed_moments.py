@@ -72,7 +72,7 @@ def test_milliseconds_and_microseconds_are_one_type(
 
 def _rules(dialect: str) -> pruner.Semantics:
     rules = pruner.Semantics.of(dialect)
-    return pruner.Semantics(engine=dialect, zone="UTC", nan_order=rules.nan_order)
+    return pruner.Semantics(engine=dialect, zone="UTC")
 
 
 @pytest.mark.parametrize("kinds", ["imu", "umi"])

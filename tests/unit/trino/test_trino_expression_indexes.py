@@ -15,7 +15,7 @@ from pruner_trino import decode_request
 from tests.support.trino.predicates import content
 
 HOURS = 24
-TRINO = Semantics(engine="trino", zone="America/New_York", nan_order=Semantics.of("trino").nan_order)
+TRINO = Semantics(engine="trino", zone="America/New_York")
 TYPES = {"ts": "timestamp(6)", "seen": "timestamp(6)", "n": "integer", "x": "double", "s": "varchar"}
 INDEXES = {
     "hour": "strftime(ts, '%H')",
