@@ -24,7 +24,7 @@ ScanMode = OneOf["snapshot", "read_optimized"]
 BINARY_COLLATION = "binary"
 """Strings compare by their UTF-8 bytes, unsigned: the default of all three engines."""
 
-_ENGINES_OWN: Final = cast("NanOrder", None)
+OF_ENGINE: Final = cast("NanOrder", None)
 """Replaced by the order of the engine, so that no field of a `Semantics` is None by its type alone."""
 
 
@@ -48,7 +48,7 @@ class Semantics:
     ansi: bool | None = None
     case_sensitive: bool = False
     collation: str = BINARY_COLLATION
-    nan_order: NanOrder = _ENGINES_OWN
+    nan_order: NanOrder = OF_ENGINE
     timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
     scan_mode: ScanMode = "snapshot"
     now: int | None = None
