@@ -15,7 +15,7 @@ from pruner.arrow import positions
 from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.read.native import Describe, FileKinds
-from pruner_duckdb.read.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
+from pruner_duckdb.read.scan import MOST_SCANS, Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
 from pruner_duckdb.read.shape import ScanShape
 from pruner_duckdb.read.widened import FileTypes
 from pruner_duckdb.types import is_remote
@@ -132,12 +132,14 @@ class PlanReader:
         """The text for FROM for slices that are only base files, of which some rows may be deleted separately."""
         snapshot, files = plan.snapshot, plan.ordinals
         deleted = snapshot.has_deletes[files]
-        parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
-        for alike, own in self._alike(snapshot, files, shape, wanted):
-            for is_deleted in (False, True):
-                some = files[alike & (deleted == is_deleted)]
-                if len(some):
-                    parts.append((some, own, is_deleted))
+        alike = self._alike(snapshot, files, shape, wanted)
+        ways = deleted.astype(np.intp)
+        for number, (of_way, _) in enumerate(alike):
+            ways[of_way] += 2 * number
+        parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = [
+            (files[places], alike[ways[places[0]] // 2][1], bool(deleted[places[0]]))
+            for places in _of_one_kind(ways, in_order=wanted.in_order)
+        ]
         if len(parts) == 1 and not deleted.any():
             ((some, own, _),) = parts
             kinds = self.kinds(snapshot, some, own, describe)
@@ -233,6 +235,15 @@ class PlanReader:
                     self._mergers.pop(next(iter(self._mergers)))
                 self._mergers[snapshot.id] = merger
             return merger
+
+
+def _of_one_kind(kinds: NDArray[np.intp], *, in_order: bool) -> list[NDArray[np.intp]]:
+    """The places of each kind, or with `in_order` of neighbors of one kind, where these are few enough."""
+    if in_order:
+        ends = np.flatnonzero(np.diff(kinds)) + 1
+        if len(ends) < MOST_SCANS:
+            return np.split(np.arange(len(kinds)), ends)
+    return [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
 
 
 def _deleted(snapshot: Snapshot, sources: Sources, ordinals: NDArray[np.intp], by_name: bool) -> str:

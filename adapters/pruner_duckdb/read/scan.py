@@ -130,7 +130,8 @@ class Wanted:
     of the columns that DuckDB adds to a scan; `whole_structs`, that structs must not be read field by field. `ranges`
     means that DuckDB plans better if it knows the lower and upper bounds of columns and how many values are NULL, which
     for several files it does only with `union_by_name`; `by_name`, that it must know them in any case; `by_pattern`,
-    that DuckDB may list the files of the whole table by `Snapshot.glob`.
+    that DuckDB may list the files of the whole table by `Snapshot.glob`; `in_order`, that rows must come in the order
+    of the slices, as the pages of a LIMIT without an order do.
     """
 
     may_read: Callable[[str], bool]
@@ -141,6 +142,7 @@ class Wanted:
     ranges: bool = False
     by_name: bool = False
     by_pattern: bool = False
+    in_order: bool = False
 
     def leaves_out(self, column: str) -> bool:
         """Tell whether a column is certain not to be read."""
@@ -320,6 +322,8 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
             alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
     if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
         return _Parts([_Group(tuple(next(iter(alike.values())).values()), ordinals)], none)
+    if reading.wanted.in_order:
+        return _Parts([], ordinals)
     groups = [
         _Group(tuple(columns.values()), ordinals[np.isin(numbers, list(columns))])
         for columns in alike.values()

@@ -152,6 +152,8 @@ def _is_shown(name: str, types: Mapping[str, str], shape: ScanShape) -> bool:
 
 def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]) -> Plan:
     if asks.column is None:
+        if not asks.of_any and plan.snapshot.merges and plan.snapshot.has_logs[plan.ordinals].any():
+            return plan  # merged rows come after all others: pages of fewer files would have another order
         return plan.limited(asks.rows, fewest=asks.of_any)
     if asks.column in shape.hidden:
         return plan

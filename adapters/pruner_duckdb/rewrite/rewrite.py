@@ -481,6 +481,7 @@ class Rewriter:
             whole_structs=select.may_list_null(),
             ranges=ranges or access is not None,
             by_name=access is not None and access.by_name,
+            in_order=select.shows_rows_by_place,
         )
 
     def _described(self, uri: str, schema: pa.Schema) -> FileColumns | None:

@@ -129,6 +129,8 @@ class Parameter:
 _IN = re.compile(rb"\bin\b", re.IGNORECASE)
 _NULL = re.compile(rb"\bnull\b", re.IGNORECASE)
 _FIRST_ROWS = re.compile(rb"\border\s+by\b.*\blimit\b", re.IGNORECASE | re.DOTALL)
+_BY_PLACE = re.compile(rb"\b(limit|offset|fetch)\b", re.IGNORECASE)
+_ORDERED = re.compile(rb"\border\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,11 @@ class Select:
     def shows_first_rows(self) -> bool:
         """Whether it seems to return whole rows, the first ones in some order."""
         return self.every_column and _FIRST_ROWS.search(self.text) is not None
+
+    @property
+    def shows_rows_by_place(self) -> bool:
+        """Whether it seems to return some rows by their place, which no order determines."""
+        return _BY_PLACE.search(self.text) is not None and _ORDERED.search(self.text) is None
 
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
         """Return the text with some spans, which do not overlap, replaced."""

@@ -18,7 +18,6 @@ import pytest
 
 import pruner
 from pruner.errors import PredicateError, SchemaError, TableError
-from pruner.expr.engines import ENGINES
 from pruner.expr.nodes import (
     Column,
     Compare,

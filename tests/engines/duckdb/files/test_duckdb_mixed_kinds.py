@@ -62,6 +62,7 @@ QUERIES = (
     "SELECT count(*) FROM {t} WHERE id = 1 AND x IS NULL",
     "SELECT count(*) FROM {t} WHERE typeof(x) = 'DOUBLE'",
     "SELECT typeof(x.a), x.a IS NULL, count(*) FROM {t} GROUP BY ALL ORDER BY ALL",
+    "SELECT typeof(x), id FROM {t} LIMIT 3 OFFSET 1",
 )
 
 
@@ -110,3 +111,23 @@ def test_types_and_nulls_are_those_of_the_union_by_name(
         for query in QUERIES:
             assert answer(connection, query.format(t=table)) == answer(judge, query.format(t=plain)), query
             assert connection.last_plans[-1].kept == (1 if "id =" in query else 2), query
+
+
+@pytest.mark.parametrize("condition", ["x >= 0", "true", "id % 2 = 0"])
+@pytest.mark.parametrize("shown", ["*", "id, x", "id"])
+def test_pages_without_an_order_are_those_of_duckdb(tmp_path: Path, shown: str, condition: str) -> None:
+    """Early pages are read from few files and late ones from all, in the order of the files whatever their kinds."""
+    for number in range(8):
+        rows = _x([number, number], pa.int64() if number % 3 == 1 else pa.int32())
+        if number % 2:
+            rows = rows.append_column("y", pa.array(["a", "b"]))
+        rows = rows.append_column("id", pa.array([number * 10, number * 10 + 1]))
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("stats", on="*")
+    plain = f"read_parquet('{tmp_path}/*.parquet', union_by_name = true)"
+    query = f"SELECT {shown} FROM {{t}} WHERE {condition} LIMIT 3 OFFSET {{start}}"
+    with plain_duckdb.session() as judge, pruner_duckdb.connect({"t": table}) as pruned:
+        for start in range(0, 16, 3):
+            expected = judge.execute(query.format(t=plain, start=start)).fetchall()
+            assert pruned.execute(query.format(t="t", start=start)).fetchall() == expected, start
