@@ -432,4 +432,4 @@ def _plain(value: Any) -> Any:
     try:
         return value.as_py() if hasattr(value, "as_py") else value
     except (ValueError, OverflowError, ImportError):
-        return str(value)
+        return value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else str(value)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _TEXT = "VARCHAR"
 _BYTES = "BLOB"
 _INSTANT = "TIMESTAMP WITH TIME ZONE"
+_OF_YEARS = frozenset(["DATE", "TIMESTAMP", _INSTANT])
 _CLOCK = r"\d+-\d+-\d+([ T]\d+:\d+(:\d+(\.\d*)?)?)?"
 """A timestamp without a time zone."""
 
@@ -116,7 +117,7 @@ def folder_values(
     if snapshot.partitions.texts is not None:
         texts: list[Any] = snapshot.partitions.texts[path].take(places).to_pylist()
         # An empty text is NULL, whatever the type.
-        return [(_escaped(text) if data_type == _BYTES else text) if text else None for text in texts]
+        return [_as_cast(text, data_type) if text else None for text in texts]
     values = snapshot.partitions.values[path].take(places).cast(pa.string()).to_pylist()
     if not as_written or (data_type == _TEXT and not NULL_IS_NO_TEXT):
         return [None if value is None else str(value) for value in values]
@@ -125,6 +126,13 @@ def folder_values(
         None if value is None or _says_null(folder, path[0]) else str(value)
         for value, folder in zip(values, folders, strict=True)
     ]
+
+
+def _as_cast(text: str, data_type: str) -> str:
+    """A text of the log as DuckDB casts it: Spark puts a plus before years after 9999, which DuckDB does not know."""
+    if data_type == _BYTES:
+        return _escaped(text)
+    return text.removeprefix("+") if data_type in _OF_YEARS else text
 
 
 def _escaped(text: str) -> str:
@@ -176,7 +184,9 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
     if not compute.all(compute.equal(named, snapshot.columns.column("base_file"))).as_py():
         return False  # the partitions and the folders have different names
     if any(
-        types[path] == _BYTES or (types[path] == _INSTANT and _has_clocks(column.to_pylist()))
+        types[path] == _BYTES
+        or (types[path] in _OF_YEARS and compute.any(compute.starts_with(column, "+")).as_py())
+        or (types[path] == _INSTANT and _has_clocks(column.to_pylist()))
         for path, column in texts.items()
     ):
         return False

@@ -399,6 +399,25 @@ def test_partition_values_of_one_type(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("type_", ["date", "timestamp", "timestamp_ntz"])
+def test_partitions_of_years_after_9999(tmp_path: Path, type_: str):
+    """Spark writes these years with a plus, which DuckDB does not take for part of a date."""
+    features = ("timestampNtz",) if type_ == "timestamp_ntz" else ()
+    table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("d", type_)), ("d",), features=features)
+    behind = "T00:00:00.000000Z" if type_ == "timestamp" else "" if type_ == "date" else " 00:00:00"
+    for at, day in enumerate(("2020-01-01", "+12000-05-05", "9999-12-31", "-0100-01-01")):
+        table.append(pa.table({"id": [at]}), values={"d": f"{day}{behind}"})
+    with pruner_duckdb.connect({"t": str(table.root)}) as con:
+        con.execute("SET TimeZone = 'UTC'")
+        assert con.execute("SELECT id FROM t WHERE d < DATE '2021-01-01' ORDER BY id").fetchall() == [
+            (0,),
+            (3,),
+        ]
+        last = con.execute("SELECT id, year(d) FROM t ORDER BY d DESC LIMIT 2").fetchall()
+        assert last == [(1, 12000), (2, 9999)]
+        assert con.execute("SELECT id FROM t WHERE d = DATE '2020-01-01'").fetchall() == [(0,)]
+
+
 def test_widened_types(tmp_path: Path):
     types = {"a": "integer", "b": "float", "c": "decimal(4,2)", "d": "date"}
     table = DeltaLog(

@@ -405,3 +405,15 @@ def test_a_large_index_is_read_whole_only_where_it_can_tell_the_values_of_rows(
     for _ in range(3):
         assert table.plan("x > 4").count_by("x").value == {}
     assert len(reads) == 2
+
+
+def test_days_after_the_year_9999_are_texts(tmp_path: Path) -> None:
+    """Python has no dates for them."""
+    for number, day in enumerate((18_262, 2_932_897)):
+        days = pa.array([day], pa.int32()).cast(pa.date32())
+        pq.write_table(pa.table({"d": days}), tmp_path / f"{number}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("b", on="d", using="bitmap")
+    plan = table.plan("true")
+    assert plan.max("d").value == "10000-01-01"
+    assert plan.count_by("d").value == {datetime.date(2020, 1, 1): 1, "10000-01-01": 1}

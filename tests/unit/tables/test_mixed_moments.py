@@ -71,7 +71,6 @@ def test_milliseconds_and_microseconds_are_one_type(
 
 
 def _rules(dialect: str) -> pruner.Semantics:
-    rules = pruner.Semantics.of(dialect)
     return pruner.Semantics(engine=dialect, zone="UTC")
 
 
