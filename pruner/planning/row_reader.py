@@ -56,12 +56,14 @@ def read_rows(
         storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
-        SchemaError: the table has no such column, only its paths have it, it is found by a column mapping, or a file
-            lacks it where NULL is not certain.
+        SchemaError: the table has no such column, only its paths have it, it is found by a column mapping (without
+            `columns`: any column is), or a file lacks it where NULL is not certain.
         TableError: a file group to read has log files, or rows of a file are deleted by separately stored deletes, so
             its base files alone are not the table's content.
         StorageError: a file cannot be read.
     """
+    if columns is None and (mapped := next((part for part in plan.schema if part.stored is not None), None)):
+        raise _by_mapping(mapped.path[0])
     wanted = None if columns is None else [_stored(plan, name) for name in columns]
     if wanted == []:
         raise SchemaError("no columns are named: name some, or leave `columns` out for all of them")
@@ -73,10 +75,14 @@ def _stored(plan: Plan, name: str) -> Field:
     if not field.in_file:
         raise SchemaError(f"column {field.name!r} is only in the paths of the files: take it from there")
     if any(part.path[0] == field.path[0] and part.stored is not None for part in plan.schema):
-        raise SchemaError(
-            f"column {field.name!r} is found by a mapping of columns, which this does not follow: read it by an engine"
-        )
+        raise _by_mapping(field.name)
     return field
+
+
+def _by_mapping(name: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} is found by a mapping of columns, which this does not follow: read it by an engine"
+    )
 
 
 def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:

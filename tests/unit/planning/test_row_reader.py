@@ -105,3 +105,5 @@ def test_a_column_that_files_know_by_a_mapping_is_refused(tmp_path: Path) -> Non
     plan = pruner.open_table(written.metadata_location).plan("identity = 1")
     with pytest.raises(pruner.SchemaError, match="column 'identity' is found by a mapping of columns"):
         next(pruner.read_rows(plan, ["identity"]))
+    with pytest.raises(pruner.SchemaError, match="is found by a mapping of columns"):
+        next(pruner.read_rows(plan))
