@@ -228,22 +228,6 @@ def test_files_go_by_their_names_where_duckdb_may_leave_some_out(
     assert f"{other} =" not in shown
 
 
-def test_pages_without_an_order_show_each_row_once(tmp_path: Path) -> None:
-    """Files with and without deleted rows are read by queries of their own, but in the order of the files."""
-    table = plain(tmp_path / "t")
-    paths = list(table.files)
-    table.delete({path: range(50, 250) for path in paths[::2]})
-    for number in range(4):
-        table.append(rows(3600 + number * 300, 300, number))
-    expected = 16 * 300 - 6 * 200
-    with pruner_duckdb.connect({"t": str(table.root)}) as pruned:
-        found: list[Any] = []
-        for start in range(0, expected, 90):
-            found += pruned.execute(f"SELECT id FROM t LIMIT 90 OFFSET {start}").fetchall()
-            assert start or pruned.last_plans[-1].read < 3
-    assert len(found) == len(set(found)) == expected
-
-
 def vectors(table: DeltaLog) -> list[Path]:
     return list(table.root.glob("deletion_vector_*.bin"))
 

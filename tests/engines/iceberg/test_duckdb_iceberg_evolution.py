@@ -99,6 +99,28 @@ def test_partition_values_that_were_made_of_statistics_hide_no_row(
         assert len(opened.plan("s IS NULL").ordinals) == 3
 
 
+def test_pages_without_an_order_show_each_row_once(tmp_path: Path) -> None:
+    """Files with and without a column are read by queries of their own, but in the order of the files."""
+    lake, places = IcebergLake(tmp_path), list[str]()
+    columns = (
+        iceberg.NestedField(1, "k", iceberg.LongType()),
+        iceberg.NestedField(2, "y", iceberg.LongType()),
+    )
+    made = lake.catalog.create_table("ns.pages", Schema(*columns))
+    for number in range(8):
+        keys = pa.array(range(number * 10, number * 10 + 10), pa.int64())
+        rows = pa.table({"k": keys, "y": keys} if number % 2 else {"k": keys})
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        places.append(f"file://{tmp_path}/{number}.parquet")
+    made.add_files(places)
+    found: list[tuple[int, int | None]] = []
+    with pruner_duckdb.connect({"t": pruner.open_table(made.metadata_location)}) as pruned:
+        for start in range(0, 80, 16):
+            found += pruned.execute(f"SELECT k, y FROM t LIMIT 16 OFFSET {start}").fetchall()
+            assert pruned.last_plans[-1].read <= (start + 16) // 10 + 1
+    assert found == [(k, k if k // 10 % 2 else None) for k in range(80)]
+
+
 @pytest.mark.slow
 def test_maps_of_files_that_were_added_are_read(tmp_path: Path) -> None:
     lake = IcebergLake(tmp_path)

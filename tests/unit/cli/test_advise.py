@@ -274,8 +274,8 @@ def test_values_of_parameters_are_written_down(run: Run, lake: Path, tmp_path: P
     ]
     found = asked(run, lake, "--log", written)
     assert len(found) == 3
-    for value, text in zip(("7", "8", "9"), sorted(found), strict=True):
-        assert f"account = {value}" in text
+    for value in ("7", "8", "9"):
+        assert sum(f"account = {value}" in text for text in found) == 1
 
 
 @pytest.mark.slow
