@@ -72,7 +72,7 @@ def test_the_order_is_that_of_the_engine_unless_given() -> None:
         ("x = CAST('NaN' AS DOUBLE)", []),
     ],
 )
-def test_trino_has_no_order_of_nan_which_is_identical_to_itself(
+def test_s2_trino_has_no_order_of_nan_which_is_identical_to_itself(
     tmp_path: Path, predicate: str, kept: list[int]
 ) -> None:
     """`DoubleType.identical` of trino-spi 483: two NaN are not distinct."""
