@@ -25,6 +25,7 @@ from pruner_duckdb.native_scan.connecting import (
     why_not_attached,
 )
 from pruner_duckdb.native_scan.library import NoExtensionError
+from pruner_duckdb.read.native import folded
 from pruner_duckdb.relation import (
     LazyRelation,
     is_about_columns,
@@ -306,6 +307,10 @@ class Connection:
             relation = self._relation(whole)
         except (duckdb.Error, PrunerError, LearnedViews):
             return None
+        if method == "limit" and relation is not None:
+            names = [folded(name) for name in relation.columns]
+            if len(set(names)) < len(names):
+                return None  # DuckDB's own method makes the names of its result distinct
         return relation if isinstance(relation, LazyRelation) else None
 
     def _filtered(self, statement: Statement, condition: object) -> str | None:

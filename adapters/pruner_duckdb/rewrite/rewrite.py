@@ -50,7 +50,6 @@ from pruner_duckdb.shadow.selftest import plan_format_problem
 from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.sql.engine_faults import (
     BUILDS_JOINS_SOUNDLY,
-    READS_ROWS_LATE_OF_ONE_SCAN,
     RUNS_RELATIONS_WITH_PARAMETERS,
 )
 from pruner_duckdb.sql.forms import StatementProbe
@@ -471,7 +470,7 @@ class Rewriter:
         """What a statement needs from a table; `surely` means that it is known which columns it reads."""
         select = form.select
         bare = surely and form.names_nothing_added and not _repeats(reference, shape)
-        ranges = select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows)
+        ranges = select.uses_ranges or select.shows_few_rows
         access = None if full_scan is None else full_scan.access
         return Wanted(
             select.may_read,

@@ -41,13 +41,6 @@ not currently supported in PyArrow Scans" (1.5.6).
 NUMBERS_ROWS_BY_NAME: Final = not _IS_1
 """Whether `file_row_number` is known to be correct with `union_by_name` (measured, 2.0)."""
 
-READS_ROWS_LATE_OF_ONE_SCAN: Final = _IS_1
-"""Whether whole rows, the first ones in some order, take longer with UNION ALL than with `union_by_name`. In one scan
-DuckDB finds them by the columns of the order and reads the rest afterwards. Several under UNION ALL took 1.6 times as
-long in 1.5 (171 ms instead of 110 for ten rows of a million in 200 files of three schemas), and as long in 2.0, where
-the rows found so far prune parts of each scan.
-"""
-
 BUILDS_JOINS_SOUNDLY: Final = not _IS_1
 """Whether the build side of a join may change. DuckDB 1.5 pushes a filter of the join keys to the other side, which
 makes it skip row groups with NaN (120 rows became none, 1.5.6), or which a scan does not support.

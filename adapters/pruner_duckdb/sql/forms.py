@@ -395,7 +395,8 @@ class _Other:
         first = 0
         if words[:1] == ["explain"]:
             first = 1 + (words[1:2] == ["analyze"])
-            if words[first : first + 1] == ["("]:
+            # Behind EXPLAIN alone, parentheses have its options, or a query.
+            if words[1:2] == ["("] and self._all[2].text.lower() not in {*_SELECT_STARTS, "("}:
                 first += 1
         return first if first < len(words) else None
 

@@ -128,7 +128,9 @@ class Parameter:
 
 _IN = re.compile(rb"\bin\b", re.IGNORECASE)
 _NULL = re.compile(rb"\bnull\b", re.IGNORECASE)
-_FIRST_ROWS = re.compile(rb"\border\s+by\b.*\blimit\b", re.IGNORECASE | re.DOTALL)
+_FEW_ROWS = re.compile(
+    rb"\border\s+by\b.*\blimit\b|\b(qualify|sample|tablesample)\b", re.IGNORECASE | re.DOTALL
+)
 _BY_PLACE = re.compile(rb"\b(limit|offset|fetch)\b", re.IGNORECASE)
 _ORDERED = re.compile(rb"\border\b", re.IGNORECASE)
 
@@ -185,9 +187,13 @@ class Select:
         return len(self.references) > 1 or any(use.name == "count" for use in self.functions)
 
     @property
-    def shows_first_rows(self) -> bool:
-        """Whether it seems to return whole rows, the first ones in some order."""
-        return self.every_column and _FIRST_ROWS.search(self.text) is not None
+    def shows_few_rows(self) -> bool:
+        """Whether it seems to return few rows: the first ones in some order, or a sample.
+
+        DuckDB finds them by few columns and reads the rest of them afterwards, but only in one scan: several under
+        UNION ALL took 1.5 times as long for the first rows, and 12 times as long for a sample (measured, 1.5 and 2.0).
+        """
+        return _FEW_ROWS.search(self.text) is not None
 
     @property
     def shows_rows_by_place(self) -> bool:

@@ -118,10 +118,13 @@ def test_a_table_of_broken_files_raises_duckdbs_error(tmp_path: Path) -> None:
     known = pruner_duckdb.connect({"broken": str(root)})
     assert known.execute("FROM broken").fetchall() == [(1,)]
     (root / "only.parquet").write_bytes(b"PAR1" + bytes(1000) + b"PAR1")
+    with duckdb.connect() as plain, pytest.raises(duckdb.Error) as expected:
+        plain.execute(f"FROM '{root}/only.parquet'")
     for connection in (known, pruner_duckdb.connect({"broken": str(root)})):
         for sql in ("FROM broken", "SELECT count(*) FROM broken WHERE id = 1"):
-            with pytest.raises(duckdb.InvalidInputException, match=r"Footer length.*only\.parquet"):
+            with pytest.raises(duckdb.Error, match=r"Footer length.*only\.parquet") as found:
                 connection.execute(sql).fetchall()
+            assert found.type is expected.type
 
 
 @pytest.mark.spark

@@ -78,6 +78,8 @@ def _outcome(con: Any, chain: Chain) -> object:
         (lambda con: con.sql("FROM t WHERE a < 30").order("a DESC").limit(2), 1),
         (lambda con: con.sql("FROM t WHERE a < 30 OR a = 57").filter("a > 10").limit(2), None),
         (lambda con: con.sql("FROM t").limit(2), 1),
+        (lambda con: con.sql("SELECT a, b AS A, a + b FROM t").limit(2), None),
+        (lambda con: con.sql("SELECT x.*, y.* FROM t x JOIN t y USING (a) WHERE a = 7").limit(9, 0), None),
         (lambda con: con.sql("FROM t").limit(0), None),
         (lambda con: con.sql("FROM t").limit(3).limit(2, offset=1), 1),
         (lambda con: con.sql("FROM t").order("a").limit(30).order("a DESC").limit(2), None),
