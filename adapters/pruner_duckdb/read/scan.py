@@ -303,8 +303,8 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     # In the order of the files, which determines the order of columns in `union_by_name`.
     distinct, first = np.unique(numbers, return_index=True)
     different: list[int] = distinct[np.argsort(first)].tolist()
-    better = reading.wanted.ranges or reading.wanted.in_order
-    together = reading.wanted.by_name or (len(different) > 1 and better)
+    in_one_scan = reading.wanted.ranges or reading.wanted.in_order
+    together = reading.wanted.by_name or (len(different) > 1 and in_one_scan)
     whole = reading.wanted.whole_structs and _has_structs(shape)
     whole = whole and not (reading.wanted.by_name and NUMBERS_ROWS_BY_NAME)
     if together and not by_position and not whole:
