@@ -178,7 +178,7 @@ class _Reader:
 
     def _fits(self, column: Column, literal: Literal) -> bool:
         not_a_number = isinstance(literal.value, float) and math.isnan(literal.value)
-        return literal.type.equals(self._type_of(column)) and _is_known(literal.type) and not not_a_number
+        return literal.type.equals(self._type_of(column)) and not not_a_number
 
     def _listed(self, column: Column, options: Any) -> Expr | None:
         """`is_in` as SQL's IN, made false for NULL. It distinguishes -0.0 from 0.0, so floats are not understood."""

@@ -214,10 +214,12 @@ def test_what_people_write_every_day(
 def test_pages_without_an_order_show_each_row_once(
     both: tuple[Any, duckdb.DuckDBPyConnection], kind: str, where: str
 ) -> None:
-    """Early pages are read from few files, late ones from all. Merged rows come in no order."""
-    if kind == "mor_v9":
-        return
+    """Early pages are read from few files, late ones from all; each of merged rows, which have no order, from all."""
     pruned, plain = both
+    if kind == "mor_v9":
+        pruned.execute("SELECT id FROM flights LIMIT 41").fetchall()
+        assert list(pruned.last_plans)[-1].read == 12
+        return
     wanted = plain.execute(f"SELECT id FROM flights {where}").fetchall()
     found: list[Any] = []
     while len(found) < len(wanted):
